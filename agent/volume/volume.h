@@ -97,7 +97,10 @@ bool volume_has_endpoint(const struct volume *v, struct in_addr endpoint);
 /* Applies a spec: creates, changes or deletes. Idempotent. 0 or -errno with a message for the control plane. Not to be
  * called by two threads at once. */
 int volume_apply(struct volume_table *t, struct storage *storage, const struct volume_spec *spec, char *message, size_t size);
-/* Takes a volume out of service without touching its data (agent stop). */
+/* Takes one volume out of service without touching its data: no spec speaks of it any more, it is an orphan now. Calls
+ * answer STALE. -ENOENT when it is not served. The same caller as volume_apply. */
+int volume_retire(struct volume_table *t, const struct uuid *fs_id);
+/* Takes all volumes out of service without touching their data (agent stop). */
 void volume_close_all(struct volume_table *t);
 
 void volume_spec_clear(struct volume_spec *spec);
