@@ -9,7 +9,8 @@
 int fs_mkdir_p(const char *path, mode_t mode);
 
 /* Replaces `path` whole or not at all, surviving a power cut once it returned 0: writes a temporary file
- * beside it, fsyncs, renames, fsyncs the folder. 0 or -errno (the old content is then intact). */
+ * beside it (PATH.tmp: one writer of a path at a time), fsyncs, renames, fsyncs the folder. 0, or -errno: the old
+ * content is then intact, or, where only the folder's fsync failed, the new one is in place but may not survive. */
 int fs_write_atomic(const char *path, const void *data, size_t len, mode_t mode);
 
 /* Reads a whole file of at most `max` bytes; NUL-terminates. 0 (caller frees *data), -EFBIG, or -errno. */

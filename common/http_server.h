@@ -30,7 +30,7 @@ struct http_server_config {
     unsigned max_connections_per_ip;   /* 0: no such limit */
     unsigned idle_timeout_s;           /* an idle or half-sent connection is closed after it */
     http_handler *handle;
-    http_handler *too_large;           /* answers a body over max_body */
+    http_handler *too_large;           /* answers a body over max_body, before it returns */
     void *arg;
 };
 
