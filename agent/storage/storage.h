@@ -74,14 +74,23 @@ int storage_volume_delete(struct storage *s, const struct uuid *fs_id, struct st
  * a background scan has found the truth.
  */
 uint64_t usage_charge(const struct stat *st);
-/* 0, or -EDQUOT when the quota or -ENOSPC when the number of files does not allow it. May fsync the journal when a new
- * chunk is drawn; `may_block` false then answers -EAGAIN instead. */
+/* 0, or -EDQUOT when the quota or -ENOSPC when the number of files does not allow it. What is 0 is not checked, so a
+ * volume above a lowered quota can still be changed without growing. May fsync the journal when a new chunk is drawn;
+ * `may_block` false then answers -EAGAIN instead. Every operation that makes, grows, renames or removes something
+ * reserves, (0, 0) if need be, before its first change, and settles on the same thread: a scan waits for those that run. */
 int usage_reserve(struct usage *u, uint64_t bytes, uint64_t inodes, bool may_block);
 /* Ends a reservation: gives it back and books what really changed. */
 void usage_settle(struct usage *u, uint64_t reserved_bytes, uint64_t reserved_inodes, int64_t bytes, int64_t inodes);
-/* Before an operation that changes an inode's charge, with its charge (`charged`) as it was before; only does work
- * while a scan runs, which must then not count the change twice. New inodes: charged 0, right after their creation. */
+
+/* The next three tell a running scan what it must not count twice nor miss; without one they cost a load. All are called
+ * between the operation's usage_reserve and usage_settle. */
+
+/* Before an operation that changes an inode's charge or removes one of its names, with its charge as it is before. */
 void usage_touch(struct usage *u, uint64_t ino, uint64_t charged);
+/* A new inode, right after its creation and before another operation can change it. */
+void usage_touch_new(struct usage *u, uint64_t ino);
+/* After a rename, with the object's new place: a scan may be past it already. */
+void usage_renamed(struct usage *u, int dir_fd, const char *name);
 
 struct usage_stats {
     uint64_t used_bytes, used_inodes;
