@@ -59,6 +59,8 @@ struct arm_call {
 
 /* The answers; each ends the call (it is freed) and writes the audit line of a write. `body` references are stolen. */
 void arm_reply(struct arm_call *call, unsigned status, json_t *body);
+/* An answer that is not JSON (/metrics); `body` is taken over. */
+void arm_reply_text(struct arm_call *call, unsigned status, const char *content_type, char *body);
 /* The error envelope. `target` may be NULL; the message is formatted. */
 void arm_fail(struct arm_call *call, unsigned status, const char *code, const char *target, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
