@@ -1,6 +1,7 @@
 /*
- * The control plane's own duties (design D1): an operation that no agent ended by its deadline becomes Failed at that
- * moment, and what ended long ago is forgotten. One thread, asleep until the next deadline.
+ * The control plane's own duties (design D1): an operation that no agent ended by its deadline
+ * becomes Failed at that moment, and what ended long ago is forgotten. One thread, asleep until the
+ * next deadline.
  */
 #ifndef API_RECONCILE_H
 #define API_RECONCILE_H
