@@ -1,7 +1,8 @@
 /*
  * XDR (RFC 4506) cursors for the data path: RPC headers, credentials and NFSv3. Bounds-checked, no
- * allocation: opaque data is returned as a pointer into the record. A cursor that failed stays failed and
- * yields zeros, so a decoder checks once at its end. (MOUNT, portmap and the lock protocols use libtirpc.)
+ * allocation: opaque data is returned as a pointer into the record. A cursor that failed stays
+ * failed and yields zeros, so a decoder checks once at its end. (MOUNT, portmap and the lock
+ * protocols use libtirpc.)
  */
 #ifndef AGENT_RPC_XDR_H
 #define AGENT_RPC_XDR_H
