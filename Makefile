@@ -11,8 +11,8 @@ DESTDIR ?=
 VERSION := 0.1.0
 
 PKGS    := libmicrohttpd jansson sqlite3 libtirpc libcurl gnutls libsodium
-# Evaluated when first used, so that `make up` can install pkg-config and the libraries before.
-PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PKGS) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
+# Evaluated when first used: the targets that install packages do so in a make of their own before.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(or $$(shell pkg-config --cflags $(PKGS) | sed 's/-I/-isystem /g'),$$(error packages are missing: run tools/install-packages build)))$(PKG_CFLAGS)
 
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
             -Wcast-qual -Wvla
@@ -54,10 +54,13 @@ PROGRAMS := $(if $(wildcard api/main.c),$(BUILD)/spillwayd) $(if $(wildcard agen
 
 .DEFAULT_GOAL := all
 .PHONY: all help
-all: $(PROGRAMS)
+all: $(PROGRAMS) ## build the programs
+
+# Passed to a make of our own, which uses all processors unless -j was given.
+jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile mk/*.mk | sort | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile mk/*.mk | sort | expand -t 10
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(WARNINGS) -MMD -MP -c -o $@ $<

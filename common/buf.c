@@ -18,7 +18,7 @@ static void buf_reserve(struct buf *b, size_t more)
         fatal("out of memory: a text of %zu bytes", more);
     while (cap < b->len + more + 1)
         cap *= 2;
-    if (cap != b->cap) {
+    if (!b->data || cap != b->cap) {
         b->data = xrealloc(b->data, cap);
         b->cap = cap;
     }

@@ -1,6 +1,6 @@
 /*
- * A growing byte buffer for building text (metrics, JSON, log lines). Out of memory is fatal: it is for
- * the control path only, the data path never grows a buffer.
+ * A growing byte buffer for building text (metrics, JSON, log lines). Out of memory is fatal: it is
+ * for the control path only, the data path never grows a buffer.
  */
 #ifndef COMMON_BUF_H
 #define COMMON_BUF_H

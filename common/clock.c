@@ -131,7 +131,7 @@ static bool take_time(const char **p, int64_t *seconds, int64_t *ns)
         return false;
     if (take(p, ':') && (!take_digits(p, 2, &second) || (take(p, '.') && !take_fraction(p, ns))))
         return false;
-    *seconds = hour * 3600 + minute * 60 + second;
+    *seconds = INT64_C(3600) * hour + INT64_C(60) * minute + second;
     return hour < 24 && minute < 60 && second < 60;
 }
 
@@ -151,7 +151,7 @@ static bool take_offset(const char **p, int64_t *seconds)
     take(p, ':');
     if (!take_digits(p, 2, &minute) || hour > 23 || minute > 59)
         return false;
-    *seconds = sign * (hour * 3600 + minute * 60);
+    *seconds = sign * (INT64_C(3600) * hour + INT64_C(60) * minute);
     return true;
 }
 

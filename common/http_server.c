@@ -391,7 +391,11 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 static int listen_on(const char *text, uint16_t *port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct sockaddr_storage bound;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound = {0};
     socklen_t size = sizeof(bound);
     struct addrinfo *found;
     char host[256], service[8];
@@ -410,15 +414,14 @@ static int listen_on(const char *text, uint16_t *port)
     fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
         bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
+        getsockname(fd, &bound.any, &size) != 0) {
         rc = -errno;
         log_error("http: cannot listen on %s: %s", text, strerror(errno));
         if (fd >= 0)
             close(fd);
         fd = rc;
     } else {
-        *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                  : ((struct sockaddr_in *)&bound)->sin_port);
+        *port = ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
     }
     freeaddrinfo(found);
     return fd;

@@ -1,7 +1,7 @@
 /*
- * The HTTP server's shell: the one place that knows libmicrohttpd (wall of the design). Epoll threads;
- * a request whose handler has not answered yet is suspended and holds no thread, so that thousands of
- * long polls and every waiting commit cost memory only.
+ * The HTTP server's shell: the one place that knows libmicrohttpd (wall of the design). Epoll
+ * threads; a request whose handler has not answered yet is suspended and holds no thread, so that
+ * thousands of long polls and every waiting commit cost memory only.
  *
  * Used by api/ (the control plane's port) and agent/control/ (the agent's status port).
  */
@@ -16,21 +16,22 @@
 struct http_server;
 struct http_request;
 
-/* Called on a server thread once the whole request is there. The handler answers with http_respond, now
- * or later and from any thread, exactly once; until then the request stays valid. It must not block. */
+/* Called on a server thread once the whole request is there. The handler answers with http_respond,
+ * now or later and from any thread, exactly once; until then the request stays valid. It must not
+ * block. */
 typedef void http_handler(struct http_request *request, void *arg);
 
 struct http_server_config {
-    const char *listen;                /* "ADDR:PORT"; port 0 takes a free one */
-    const char *tls_cert, *tls_key;    /* PEM text; both NULL for plain HTTP */
-    unsigned threads;                  /* epoll threads, at least 1 */
-    size_t max_body;                   /* bytes; more is answered 413 through `too_large` */
-    size_t max_header;                 /* bytes of request line and headers */
-    unsigned max_connections;          /* further ones are closed at accept */
-    unsigned max_connections_per_ip;   /* 0: no such limit */
-    unsigned idle_timeout_s;           /* an idle or half-sent connection is closed after it */
+    const char *listen;              /* "ADDR:PORT"; port 0 takes a free one */
+    const char *tls_cert, *tls_key;  /* PEM text; both NULL for plain HTTP */
+    unsigned threads;                /* epoll threads, at least 1 */
+    size_t max_body;                 /* bytes; more is answered 413 through `too_large` */
+    size_t max_header;               /* bytes of request line and headers */
+    unsigned max_connections;        /* further ones are closed at accept */
+    unsigned max_connections_per_ip; /* 0: no such limit */
+    unsigned idle_timeout_s;         /* an idle or half-sent connection is closed after it */
     http_handler *handle;
-    http_handler *too_large;           /* answers a body over max_body, before it returns */
+    http_handler *too_large; /* answers a body over max_body, before it returns */
     void *arg;
 };
 
@@ -43,18 +44,19 @@ void http_server_stop(struct http_server *server);
 
 /* What came in. Texts live as long as the request. */
 const char *http_method(const struct http_request *r);
-const char *http_path(const struct http_request *r);  /* raw: not percent-decoded, without the query */
+const char *
+http_path(const struct http_request *r); /* raw: not percent-decoded, without the query */
 const char *http_query(const struct http_request *r); /* raw text after '?', or NULL */
 const char *http_header(const struct http_request *r, const char *name); /* NULL when absent */
-const char *http_body(const struct http_request *r, size_t *len);        /* NUL-terminated, never NULL */
+const char *http_body(const struct http_request *r, size_t *len); /* NUL-terminated, never NULL */
 const struct sockaddr *http_peer(const struct http_request *r);
 bool http_is_tls(const struct http_request *r);
 
 /* Header of the answer to come; the texts are copied. */
 void http_set_header(struct http_request *r, const char *name, const char *value);
 
-/* Sends the answer; `body` (len bytes, malloc'd, may be NULL when len is 0) is taken over. `r` must not
- * be touched afterwards. */
+/* Sends the answer; `body` (len bytes, malloc'd, may be NULL when len is 0) is taken over. `r` must
+ * not be touched afterwards. */
 void http_respond(struct http_request *r, unsigned status, char *body, size_t len);
 
 #endif

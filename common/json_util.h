@@ -13,12 +13,13 @@
 /* Compact JSON text, keys in insertion order; the caller frees it. */
 char *json_render(const json_t *value);
 
-/* Parses a document: duplicate keys and more than JSON_MAX_DEPTH levels refused. NULL on error with a
- * message that names line and column in `error` (of `size` bytes). */
+/* Parses a document: duplicate keys and more than JSON_MAX_DEPTH levels refused. NULL on error with
+ * a message that names line and column in `error` (of `size` bytes). */
 #define JSON_MAX_DEPTH 32
 json_t *json_parse(const char *text, size_t len, char *error, size_t size);
 
-/* Members of an object, with a default when absent, null or of another type. `object` may be NULL. */
+/* Members of an object, with a default when absent, null or of another type. `object` may be NULL.
+ */
 const char *json_get_text(const json_t *object, const char *key, const char *otherwise);
 int64_t json_get_int(const json_t *object, const char *key, int64_t otherwise);
 double json_get_number(const json_t *object, const char *key, double otherwise);

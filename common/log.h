@@ -1,7 +1,7 @@
 /*
- * Log lines of both programs, to standard error: "TIME LEVEL message". Under systemd (JOURNAL_STREAM
- * set) the time is left out and the level becomes the journal's <N> prefix. Thread-safe: one write(2)
- * a line. Secrets (tokens, keys) are never passed in.
+ * Log lines of both programs, to standard error: "TIME LEVEL message". Under systemd
+ * (JOURNAL_STREAM set) the time is left out and the level becomes the journal's <N> prefix.
+ * Thread-safe: one write(2) a line. Secrets (tokens, keys) are never passed in.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H

@@ -8,6 +8,7 @@ void *xcalloc(size_t n, size_t size) __attribute__((returns_nonnull, malloc));
 void *xrealloc(void *p, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((returns_nonnull, malloc));
 char *xstrndup(const char *s, size_t n) __attribute__((returns_nonnull, malloc));
-char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull, malloc));
+char *xasprintf(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2), returns_nonnull, malloc));
 
 #endif

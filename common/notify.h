@@ -2,7 +2,8 @@
 #ifndef COMMON_NOTIFY_H
 #define COMMON_NOTIFY_H
 
-/* Sends e.g. "READY=1" or "STOPPING=1"; does nothing when the program was not started by systemd. */
+/* Sends e.g. "READY=1" or "STOPPING=1"; does nothing when the program was not started by systemd.
+ */
 void notify_systemd(const char *state);
 
 #endif

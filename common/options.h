@@ -1,6 +1,6 @@
 /*
- * Command lines from one table: parsing, --help and --version of each program come from it, so that no
- * option can exist without its help. Long options only ("--name value" or "--name=value").
+ * Command lines from one table: parsing, --help and --version of each program come from it, so that
+ * no option can exist without its help. Long options only ("--name value" or "--name=value").
  */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
@@ -30,9 +30,10 @@ struct program_info {
     const char *summary; /* one sentence for --help */
 };
 
-/* Fills the targets. --help prints to standard output and exits 0; --version too; an error prints one
- * line that names the option and what it takes, and exits 2. Arguments that are not options are an error. */
-void options_parse(const struct program_info *program, const struct option_spec *specs, size_t count,
-                   int argc, char **argv);
+/* Fills the targets. --help prints to standard output and exits 0; --version too; an error prints
+ * one line that names the option and what it takes, and exits 2. Arguments that are not options are
+ * an error. */
+void options_parse(const struct program_info *program, const struct option_spec *specs,
+                   size_t count, int argc, char **argv);
 
 #endif

@@ -6,7 +6,8 @@
 
 /* Starts a family; `type` is "counter", "gauge" or "histogram". */
 void prom_family(struct buf *b, const char *name, const char *type, const char *help);
-/* One sample. Labels are pairs name, value, …, NULL; the value is printed as an integer where it is one. */
+/* One sample. Labels are pairs name, value, …, NULL; the value is printed as an integer where it is
+ * one. */
 void prom_sample(struct buf *b, const char *name, double value, ...) __attribute__((sentinel));
 
 #endif

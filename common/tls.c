@@ -14,7 +14,7 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 
-#define LIFE_S (10 * 365 * 86400LL)
+#define LIFE_S (10LL * 365 * 86400)
 /* Clocks of clients may be a little behind. */
 #define BACKDATE_S   3600
 #define COMMON_NAME  "Spillway"

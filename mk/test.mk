@@ -1,4 +1,5 @@
 # Tests: unit (Criterion), NFS over real sockets (Criterion and libnfs), end to end (Python's unittest, standard library).
+# tools/run-tests runs them; SPILLWAY_BUILD tells them which programs to test.
 UNIT_C := $(call rwildcard,tests/unit,%.c)
 NFS_C  := $(call rwildcard,tests/nfs,%.c)
 TLIB_C := $(call rwildcard,tests/lib,%.c)
@@ -14,5 +15,24 @@ $(BUILD)/tests/unit-agent: $(call unit_objects,agent) $(AGENT_O) $(COMMON_O)
 $(BUILD)/tests/nfs: $(call objects,$(NFS_C) $(TLIB_C)) $(COMMON_O)
 $(UNIT_TESTS) $(NFS_TEST):
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -lcriterion -lnfs $(sort $(LIBS_API) $(LIBS_AGENT))
+$(call objects,$(filter tests/unit/agent/%,$(UNIT_C)) $(NFS_C) $(TLIB_C)): | $(GEN_H)
+
+.PHONY: test asan tsan test-programs test-built
+test: ## set up and run all tests
+	@tools/install-packages build run test
+	@$(MAKE) --no-print-directory $(jobs) test-built
+asan: ## the same, built with AddressSanitizer and UBSan
+	@tools/install-packages build run test
+	@$(MAKE) --no-print-directory $(jobs) SAN=asan test-built
+# Criterion cannot start under TSan: the drivers are the ordinary build's, the programs are TSan's.
+tsan: ## the NFS and end-to-end tests against programs built with ThreadSanitizer
+	@tools/install-packages build run test
+	@$(MAKE) --no-print-directory $(jobs) SAN= test-programs
+	@$(MAKE) --no-print-directory $(jobs) SAN=tsan all
+	@SPILLWAY_BUILD=build-tsan SPILLWAY_DRIVERS=build V=$(V) tools/run-tests nfs e2e
+
+test-programs: all $(UNIT_TESTS) $(NFS_TEST)
+test-built: test-programs
+	@SPILLWAY_BUILD=$(BUILD) V=$(V) tools/run-tests $(SUITES)
 
 -include $(patsubst %.o,%.d,$(call objects,$(UNIT_C) $(NFS_C) $(TLIB_C)))
