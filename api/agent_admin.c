@@ -12,7 +12,7 @@
 #include "common/mem.h"
 #include "common/url.h"
 
-#define TOKEN_LIFE_NS ((int64_t)(24 * 3600 * NS_PER_S))
+#define TOKEN_LIFE_NS ((int64_t)NS_PER_S * 24 * 3600)
 
 /* ---- enrolment tokens
  * --------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@
 #define POINTS_MAX       20000
 #define MESSAGE_MAX      400 /* of an agent's reason that is kept; more is cut */
 #define CLOCK_SKEW_NS    ((int64_t)(300 * NS_PER_S))
-#define HISTORY_NS       ((int64_t)(93 * 86400 * NS_PER_S)) /* what the metrics file keeps */
+#define HISTORY_NS       ((int64_t)NS_PER_S * 86400 * 93) /* what the metrics file keeps */
 
 static bool refuse_fault(struct arm_call *call, const struct agent_fields *f)
 {

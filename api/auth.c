@@ -57,6 +57,7 @@ static int read_token(const char *path, char **token)
     if (strlen(*token) < 32) {
         log_error("%s: the token is shorter than 32 characters", path);
         free(*token);
+        *token = NULL;
         return -EINVAL;
     }
     return 0;

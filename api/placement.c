@@ -156,6 +156,7 @@ static int take_address(struct db_conn *txn, const struct address_list *list, ui
         }
         want->address = address;
         int rc = db_endpoint_insert(txn, want);
+        want->address = NULL;
         if (rc != -EEXIST) {
             return rc;
         }

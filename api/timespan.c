@@ -124,11 +124,12 @@ bool timespan_parse(const char *text, int64_t now, int64_t *start, int64_t *end)
             return false;
         }
         *start = *end - length;
-    } else if (!parse_moment(once, start)) {
-        return false;
     } else if (duration_parse(second, &length)) {
+        if (!parse_moment(once, start)) {
+            return false;
+        }
         *end = *start + length;
-    } else if (!parse_moment(second, end)) {
+    } else if (!parse_moment(once, start) || !parse_moment(second, end)) {
         return false;
     }
     return *start >= 0 && *start < *end;
