@@ -19,6 +19,9 @@
 #include "agent/qos/gcra.h"
 #include "common/mem.h"
 
+/* Timers are set at least so far ahead: at high rates several requests are then due together, and one wake-up serves
+ * them. Nothing is lost by it, the allowance (QOS_BURST_NS) is fifty times as deep. */
+#define GRAIN_NS UINT64_C(100000)
 /* Clients remembered with nothing waiting; beyond it the one longest idle is forgotten. */
 #define MAX_IDLE 4096
 /* Forgotten clients kept for reuse, so that a client that comes and goes costs no allocation. */
@@ -321,13 +324,15 @@ static void rearm(struct throttle *t)
     } while (overtaken);
 }
 
-/* Under the lock: true when the owner must be asked anew. A timer that has become needless is left
+/* Under the lock: true when the owner must be asked anew. A timer that comes too early, or has become needless, is left
  * to fire once. */
 static bool want_arm(struct throttle *t, uint64_t now_ns)
 {
     uint64_t due = gcra_due(&t->gcra, now_ns);
 
-    if (t->stats.waiting == 0 || due == t->armed_ns)
+    if (due < now_ns + GRAIN_NS)
+        due = now_ns + GRAIN_NS;
+    if (t->stats.waiting == 0 || due >= t->armed_ns)
         return false;
     t->armed_ns = due;
     t->arm_change++;
@@ -474,7 +479,8 @@ void throttle_refund(struct throttle *t, uint64_t bytes)
     pthread_mutex_lock(&t->lock);
     gcra_refund(&t->gcra, bytes);
     t->stats.charged -= bytes < t->stats.charged ? bytes : t->stats.charged;
-    arm = want_arm(t, t->gcra.tat_ns);
+    /* Without a clock here; whether the new due time lies in the future or the past, a timer for it is right. */
+    arm = want_arm(t, 0);
     pthread_mutex_unlock(&t->lock);
     if (arm)
         rearm(t);
@@ -487,10 +493,9 @@ unsigned throttle_run(struct throttle *t, uint64_t now_ns)
     bool arm;
 
     pthread_mutex_lock(&t->lock);
-    if (t->armed_ns <= now_ns) {
-        t->armed_ns = UINT64_MAX;
-        t->arm_change++;
-    }
+    /* Whatever was asked for is over: this run may be that of a timer that another thread is just replacing. */
+    t->armed_ns = UINT64_MAX;
+    t->arm_change++;
     list = take_due(t, now_ns);
     arm = want_arm(t, now_ns);
     pthread_mutex_unlock(&t->lock);
