@@ -58,7 +58,7 @@ static void log_line(enum log_level level, const char *fmt, va_list ap)
     if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed))
         return;
     start = put_prefix(level, line, sizeof(line));
-    n = vsnprintf(line + start, sizeof(line) - start - 1, fmt, ap);
+    n = vsnprintf(line + start, sizeof(line) - start, fmt, ap);
     if (n < 0)
         return;
     len = start + strlen(line + start);
@@ -66,7 +66,7 @@ static void log_line(enum log_level level, const char *fmt, va_list ap)
     for (size_t i = start; i < len; i++)
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = ' ';
-    line[len++] = '\n';
+    line[len++] = '\n'; /* in the NUL's place */
     while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
         ;
 }

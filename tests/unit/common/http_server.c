@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,6 +30,10 @@
 
 static struct http_server *server;
 static struct http_server_config config;
+
+/* A request for the thread that answers after a given number of turns. */
+static _Atomic(struct http_request *) handed;
+static atomic_int turns;
 
 /* Requests that wait for the test to answer them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -78,6 +84,8 @@ static void handle(struct http_request *r, void *arg)
                0) { /* another thread, surely before this returns */
         cr_assert_eq(pthread_create(&thread, NULL, respond_late, r), 0);
         pthread_join(thread, NULL);
+    } else if (strcmp(http_path(r), "/meet") == 0) {
+        atomic_store(&handed, r);
     } else if (strcmp(http_path(r), "/inject") == 0) {
         http_set_header(r, "X-Bad", "a\r\nX-Injected: 1");
         respond_text(r, 200, "ok");
@@ -289,6 +297,37 @@ Test(http, an_answer_from_another_thread_may_come_before_the_handler_returns)
         put(fd, "GET /thread HTTP/1.1\r\nHost: h\r\n\r\n");
         cr_assert_str_eq(body_of(get_answer(fd)), "late");
     }
+    close(fd);
+}
+
+static void *respond_at_once(void *stopped)
+{
+    while (!atomic_load((atomic_bool *)stopped)) {
+        struct http_request *r = atomic_exchange(&handed, NULL);
+
+        for (volatile int i = 0; r && i < atomic_load(&turns); i++)
+            ;
+        if (r)
+            respond_text(r, 200, "met");
+    }
+    return NULL;
+}
+
+/* The answer's moment sweeps over the handler's return and the suspending after it. */
+Test(http, an_answer_that_meets_the_handlers_return_is_not_lost)
+{
+    atomic_bool stopped = false;
+    pthread_t thread;
+    int fd = dial();
+
+    cr_assert_eq(pthread_create(&thread, NULL, respond_at_once, &stopped), 0);
+    for (int i = 0; i < 10000; i++) {
+        atomic_store(&turns, i % 400);
+        put(fd, "GET /meet HTTP/1.1\r\nHost: h\r\n\r\n");
+        cr_assert_str_eq(body_of(get_answer(fd)), "met", "request %d", i);
+    }
+    atomic_store(&stopped, true);
+    pthread_join(thread, NULL);
     close(fd);
 }
 

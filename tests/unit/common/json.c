@@ -132,8 +132,10 @@ Test(json, more_than_32_levels_are_refused)
 
 Test(json, brackets_in_strings_are_not_levels)
 {
-    expect_render("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[\"]",
-                  "[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[\"]");
+    static const char text[] = "[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\",\"\\\"[[[[[[[[[[[[[[["
+                               "[[[[[[[[[[[[[[[[[[[[[[[[[\"]";
+
+    expect_render(text, text);
 }
 
 Test(json, hostile_documents_are_refused_with_the_place)

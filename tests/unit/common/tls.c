@@ -83,6 +83,7 @@ Test(tls, the_certificate_verifies_as_its_own_ca_for_a_server)
     cr_assert_eq(gnutls_x509_trust_list_verify_crt2(trust, &cert, 1, &purpose, 1, 0, &status, NULL),
                  0);
     cr_assert_eq(status, 0);
+    cr_assert_eq(gnutls_x509_crt_get_ca_status(cert, NULL), 1); /* OpenSSL's clients ask for it */
     gnutls_x509_crt_deinit(cert);
     gnutls_x509_trust_list_deinit(trust, 1);
 }
