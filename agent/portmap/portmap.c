@@ -22,8 +22,7 @@
 #define TCP_PROTO  6
 
 static atomic_uint nfs_port;
-static bool asked_rpcbind; /* and what it said: */
-static int rpcbind_result;
+static bool registered; /* with rpcbind */
 
 static const struct portmap_entry {
     uint32_t prog, vers;
@@ -251,10 +250,8 @@ int portmap_endpoint(struct rpc_server *server, const char *address)
     if (err == 0)
         return 0;
     if (err == -EADDRINUSE) {
-        if (!asked_rpcbind)
-            rpcbind_result = rpcbind_register((uint16_t)port);
-        asked_rpcbind = true;
-        err = rpcbind_result;
+        err = registered ? 0 : rpcbind_register((uint16_t)port);
+        registered = err == 0;
     }
     if (err != 0)
         log_warn("%s: clients cannot look up the NFS port (errno %d); mount with the options "
@@ -273,7 +270,7 @@ void portmap_endpoint_gone(struct rpc_server *server, const char *address)
 
 void portmap_stop(void)
 {
-    if (asked_rpcbind && rpcbind_result == 0)
+    if (registered)
         rpcbind_unregister();
-    asked_rpcbind = false;
+    registered = false;
 }
