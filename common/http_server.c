@@ -259,6 +259,36 @@ static bool refuse_early(struct http_request *r)
     return announced > DISCARD_MAX || (expect && strcasecmp(expect, "100-continue") == 0);
 }
 
+/* libmicrohttpd bounds a connection's memory, which headers share with other things: this is exact.
+ */
+static bool header_too_large(const struct http_request *r)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    return info && info->header_size > r->server->config.max_header;
+}
+
+/* With the headers. A request that is refused here is answered at once, its body is not read. */
+static enum MHD_Result on_headers(struct http_request *r)
+{
+    if (header_too_large(r)) {
+        count_in(r->server);
+        r->counted = true;
+        r->close = true;
+        http_respond(r, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, NULL, 0);
+        return queue_answer(r);
+    }
+    if (!refuse_early(r))
+        return MHD_YES;
+    r->close = true;
+    run_handler(r);
+    /* No later moment is left (see http_server.h). */
+    if (atomic_load(&r->stage) != ANSWERED)
+        fatal("http: too_large returned without an answer");
+    return queue_answer(r);
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_size, void **slot)
@@ -272,14 +302,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     if (!r->began) {
         r->began = true;
         r->method = method;
-        if (!refuse_early(r))
-            return MHD_YES;
-        r->close = true;
-        run_handler(r);
-        /* No later moment is left (see http_server.h). */
-        if (atomic_load(&r->stage) != ANSWERED)
-            fatal("http: too_large returned without an answer");
-        return queue_answer(r);
+        return on_headers(r);
     }
     if (*data_size > 0) {
         body_add(r, data, *data_size);

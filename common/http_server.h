@@ -26,10 +26,10 @@ struct http_server_config {
     const char *tls_cert, *tls_key;  /* PEM text; both NULL for plain HTTP */
     unsigned threads;                /* epoll threads, at least 1 */
     size_t max_body;                 /* bytes; more is answered 413 through `too_large` */
-    size_t max_header;               /* bytes of request line and headers */
+    size_t max_header;               /* bytes of request line and headers; more is answered 431 */
     unsigned max_connections;        /* further ones are closed at accept */
     unsigned max_connections_per_ip; /* 0: no such limit */
-    unsigned idle_timeout_s;         /* an idle or half-sent connection is closed after it */
+    unsigned idle_timeout_s;         /* a connection on which nothing moves for so long is closed */
     http_handler *handle;
     http_handler *too_large; /* answers a body over max_body, before it returns */
     void *arg;

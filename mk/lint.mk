@@ -14,7 +14,8 @@ lint-all: lint-walls lint-format lint-shell lint-cppcheck lint-tidy
 lint-walls:
 	@tools/lint-walls
 lint-format:
-	@echo "  clang-format"; $(CLANG_FORMAT) --dry-run -Werror $(LINT_TEXT)
+	@echo "  clang-format"; rc=0; for f in $(LINT_TEXT); do $(CLANG_FORMAT) --dry-run -Werror $$f >/dev/null 2>&1 || \
+	    { echo "$$f: not as .clang-format has it: $(CLANG_FORMAT) -i $$f"; rc=1; }; done; exit $$rc
 # The flags, also for editors that speak to clangd.
 $(BUILD)/compile_flags.txt: Makefile mk/lint.mk
 	@mkdir -p $(@D) && printf '%s\n' $(filter-out -I% -g -O2,$(ALL_CFLAGS)) $(filter-out -Werror,$(WARNINGS)) \

@@ -482,8 +482,15 @@ Test(http, headers_over_the_limit_are_refused_within_it_they_pass)
     put(fd, big);
     put(fd, "\r\n\r\n");
     cr_assert(has_status(get_answer(fd), "200"));
+    put(fd, "PUT /b HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-Big: ");
+    put(fd, big);
+    put(fd, big + 7800); /* 8,200 bytes of it */
+    put(fd, "\r\n\r\nhello");
+    answer = get_answer(fd);
+    cr_assert(has_status(answer, "431"), "%s", answer);
+    cr_assert(is_closed(fd));
     close(fd);
-    memset(big, 'a', 69999);
+    memset(big, 'a', 69999); /* more than the connection's whole memory */
     fd = dial();
     put(fd, "GET /b HTTP/1.1\r\nHost: h\r\nX-Big: ");
     send(fd, big, 69999, MSG_NOSIGNAL);
