@@ -1,10 +1,10 @@
 /*
- * Metrics history, in a SQLite file of its own (DIR/metrics.db, synchronous=NORMAL): one packed row per
- * volume and hour. One-minute points for a day, then five-minute points for 93 days. An idle volume writes
- * nothing: gauges carry their last value forward when read, rates read 0.
+ * Metrics history, in a SQLite file of its own (DIR/metrics.db, synchronous=NORMAL): one packed row
+ * per volume and hour. One-minute points for a day, then five-minute points for 93 days. An idle
+ * volume writes nothing: gauges carry their last value forward when read, rates read 0.
  *
- * Agents send increments in numbered batches; a batch is applied exactly once, its number is kept in the
- * same transaction. One writer thread of its own; readers have their own connections.
+ * Agents send increments in numbered batches; a batch is applied exactly once, its number is kept
+ * in the same transaction. One writer thread of its own; readers have their own connections.
  */
 #ifndef DB_METRICS_DB_H
 #define DB_METRICS_DB_H
@@ -23,7 +23,7 @@ enum metric_sum {
     METRIC_SUM_READ_OPS,
     METRIC_SUM_WRITE_OPS,
     METRIC_SUM_OTHER_OPS,
-    METRIC_SUM_READ_NS,    /* latencies, from the call's arrival to its reply */
+    METRIC_SUM_READ_NS, /* latencies, from the call's arrival to its reply */
     METRIC_SUM_WRITE_NS,
     METRIC_SUM_THROTTLE_NS, /* time that reads and writes waited for the limit */
     METRIC_SUM_LIMITED_NS,  /* time in which at least one request waited for the limit */
@@ -39,7 +39,7 @@ enum metric_gauge {
 };
 
 struct metric_point {
-    int64_t start; /* ns since the epoch, on a minute */
+    int64_t start;    /* ns since the epoch, on a minute */
     uint32_t seconds; /* that the point covers: 60 or 300; less for the running one */
     uint64_t sum[METRIC_SUM_COUNT];
     uint64_t gauge[METRIC_GAUGE_COUNT];
@@ -56,20 +56,22 @@ struct metric_increment {
     uint64_t sum[METRIC_SUM_COUNT];
     uint64_t gauge[METRIC_GAUGE_COUNT];
 };
-/* Queues a batch and calls `done` (0 or -errno) on the writer thread once it is committed. `source` names the
- * sender's run (agent id and its start); `number` grows by one a batch; one already applied answers 0. The
- * increments are copied. */
+/* Queues a batch and calls `done` (0 or -errno) on the writer thread once it is committed. `source`
+ * names the sender's run (agent id and its start); `number` grows by one a batch; one already
+ * applied answers 0. The increments are copied. */
 void metrics_db_apply(struct metrics_db *db, const char *source, uint64_t number,
                       const struct metric_increment *increments, size_t count,
                       void (*done)(void *arg, int result), void *arg);
 
-/* Points of [from, to) (ns), each `step` ns long (whole minutes; points older than a day exist at five minutes
- * only) and starting at from + k × step, in order, gaps filled (rates 0, gauges carried). `now` cuts the running
- * point. Calls `fn` for each; non-zero stops. Returns 0 or -errno. */
+/* Points of [from, to) (ns), each `step` ns long (whole minutes; points older than a day exist at
+ * five minutes only) and starting at from + k × step, in order, gaps filled (rates 0, gauges
+ * carried). `now` cuts the running point. Calls `fn` for each; non-zero stops. Returns 0 or -errno.
+ */
 typedef int metric_point_fn(const struct metric_point *point, void *arg);
-int metrics_db_read(struct metrics_db *db, const char *fs_id, int64_t from, int64_t to, int64_t step, int64_t now,
-                    metric_point_fn *fn, void *arg);
-/* Folds minutes older than a day, drops what is older than 93 days; runs by itself each hour, here for tests. */
+int metrics_db_read(struct metrics_db *db, const char *fs_id, int64_t from, int64_t to,
+                    int64_t step, int64_t now, metric_point_fn *fn, void *arg);
+/* Folds minutes older than a day, drops what is older than 93 days; runs by itself each hour, here
+ * for tests. */
 int metrics_db_roll(struct metrics_db *db, int64_t now);
 /* Forgets a volume. */
 void metrics_db_forget(struct metrics_db *db, const char *fs_id);
