@@ -61,6 +61,10 @@ int storage_volume_open(struct storage *s, const struct uuid *fs_id, mode_t root
 /* Settles the usage journal (a clean close), closes. */
 void storage_volume_close(struct storage_volume *v);
 int storage_volume_resize(struct storage_volume *v, uint64_t quota_bytes, uint64_t max_files);
+/* The mode that the root was last given here or at creation: kept on disk, so that a client's own chmod of the root is
+ * told from a change of what the volume should have. */
+mode_t storage_volume_root_mode(const struct storage_volume *v);
+int storage_volume_chmod(struct storage_volume *v, mode_t root_mode);
 /* Moves a volume, open (then it is closed by this) or not, into the trash; on return it is gone for good, a crash cannot
  * bring it back. Its space comes back in the background. `v` may be NULL. -ENOENT when there is none. */
 int storage_volume_delete(struct storage *s, const struct uuid *fs_id, struct storage_volume *v);

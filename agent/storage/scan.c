@@ -1,0 +1,447 @@
+/*
+ * Finds what a volume really uses, while it is in service, after an unclean stop.
+ *
+ * The scan walks the tree and sums up charges; operations that run meanwhile book their changes as
+ * always. In the end used = what the scan counted + what was booked since its start, exactly,
+ * because every inode is counted once with the charge that it had before its first change:
+ *
+ *   - An operation about to change an inode that is not counted yet counts it itself, as it still
+ * is (usage_touch). The scan leaves counted inodes alone, and looks at the others under the lock.
+ *   - A new inode counts nothing (usage_touch_new): all of it is booked. The scan must not see one
+ * between its making and that call. So it reads a batch of names, waits until all operations that
+ * ran at that moment have ended (as SRCU does: two counters, new operations enter the other one),
+ * and only then counts those that nobody has counted.
+ *   - A name that went or means another inode by then was removed, made or renamed: the operation
+ * has told.
+ *   - A folder renamed to where the scan has been comes back by usage_renamed. Folders that wait to
+ * be walked are kept as file handles, so that renaming them does not matter, nor how deep they are.
+ *
+ * The root folder does not count as an inode, and only with what it has grown since it was made, so
+ * an empty volume uses nothing.
+ *
+ * Locking: one mutex a scan; see usage.h. Operations take it only while a scan runs.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/storage/inoset.h"
+#include "agent/storage/usage.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#define BATCH       256
+#define HANDLE_MAX  128 /* MAX_HANDLE_SZ */
+#define MAX_TOKENS  8   /* operations of one thread inside one another; more are not waited for */
+#define REST_MAX_NS (100 * NS_PER_MS)
+
+/* A place to walk, or an object that was renamed. */
+struct place {
+    struct place *next;
+    bool counted; /* as the folder that it is; its entries are not */
+    union {
+        struct file_handle head;
+        unsigned char space[sizeof(struct file_handle) + HANDLE_MAX];
+    } handle;
+};
+
+struct entry {
+    uint64_t ino;
+    char name[NAME_MAX + 1];
+};
+
+struct scan {
+    struct usage *usage;
+    struct worker_job job;
+    int root; /* its own descriptor */
+    uint64_t root_ino;
+    dev_t device;
+    uint64_t serial;
+    struct place *pending; /* the scan's own: depth first, so that it stays short */
+    struct entry *batch;
+
+    pthread_mutex_t lock;
+    pthread_cond_t left; /* a side of `inside` is empty, or stopping */
+    bool active;         /* operations are to tell */
+    bool failed;         /* cannot be exact any more: the estimate stays */
+    bool stopping;
+    unsigned side; /* which one operations enter */
+    unsigned inside[2];
+    struct inoset counted;
+    struct place *renamed;
+    int64_t found[USAGE_KINDS], start[USAGE_KINDS];
+};
+
+/* The scans that this thread's operations are inside of. A scan may be gone by the time the
+ * operation ends, hence the serial number. */
+static _Thread_local struct {
+    const struct scan *scan;
+    uint64_t serial;
+    unsigned side;
+} tokens[MAX_TOKENS];
+_Thread_local unsigned scan_tokens;
+
+static _Atomic uint64_t next_serial = 1;
+
+/* ---- what operations tell
+ * ---------------------------------------------------------------------------- */
+
+void scan_enter(struct scan *s)
+{
+    if (scan_tokens == MAX_TOKENS)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (s->active) {
+        tokens[scan_tokens].scan = s;
+        tokens[scan_tokens].serial = s->serial;
+        tokens[scan_tokens++].side = s->side;
+        s->inside[s->side]++;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void scan_leave(struct scan *s)
+{
+    unsigned i = scan_tokens;
+
+    while (i > 0 && tokens[i - 1].scan != s)
+        i--;
+    if (!s || i == 0)
+        return;
+    i--;
+    pthread_mutex_lock(&s->lock);
+    if (tokens[i].serial == s->serial && --s->inside[tokens[i].side] == 0)
+        pthread_cond_broadcast(&s->left);
+    pthread_mutex_unlock(&s->lock);
+    memmove(&tokens[i], &tokens[i + 1], (scan_tokens - i - 1) * sizeof(tokens[0]));
+    scan_tokens--;
+}
+
+/* Counts an inode that nobody has counted. Under the lock. */
+static void count(struct scan *s, uint64_t ino, uint64_t charge)
+{
+    int64_t bytes = (int64_t)charge;
+
+    if (ino == s->root_ino)
+        bytes -= (int64_t)s->usage->root_base;
+    else
+        s->found[USAGE_INODES]++;
+    s->found[USAGE_BYTES] += bytes;
+}
+
+void scan_touch(struct scan *s, enum scan_touch how, uint64_t ino, uint64_t charged)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->active) {
+        int added = inoset_add(&s->counted, ino);
+
+        if (added < 0)
+            s->failed = true;
+        else if (added > 0 && how == SCAN_CHANGED)
+            count(s, ino, charged);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The object's place by its handle; NULL with errno. */
+static struct place *place_of(int dir, const char *name, int flags)
+{
+    struct place *p = calloc(1, sizeof(*p));
+    int mount;
+
+    if (!p)
+        return NULL;
+    p->handle.head.handle_bytes = HANDLE_MAX;
+    if (name_to_handle_at(dir, name, &p->handle.head, &mount, flags) != 0) {
+        int saved = errno;
+
+        free(p);
+        errno = saved;
+        return NULL;
+    }
+    return p;
+}
+
+static bool is_gone(int error)
+{
+    return error == ENOENT || error == ESTALE || error == ENOTDIR;
+}
+
+void scan_renamed(struct scan *s, int dir_fd, const char *name)
+{
+    struct place *p = place_of(dir_fd, name, 0);
+    int error = errno;
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->active) {
+        free(p);
+    } else if (p) {
+        p->next = s->renamed;
+        s->renamed = p;
+    } else if (!is_gone(error)) {
+        s->failed = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the walk
+ * ------------------------------------------------------------------------------------------ */
+
+/* Waits until every operation that runs now has ended. False when the scan is to stop. */
+static bool wait_for_operations(struct scan *s)
+{
+    unsigned old;
+    bool go_on;
+
+    pthread_mutex_lock(&s->lock);
+    old = s->side;
+    s->side = !old;
+    while (s->inside[old] > 0 && !s->stopping)
+        pthread_cond_wait(&s->left, &s->lock);
+    go_on = !s->stopping && !s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
+static void fail(struct scan *s, const char *what, int error)
+{
+    log_error("usage scan: %s: %s", what, strerror(error));
+    pthread_mutex_lock(&s->lock);
+    s->failed = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Counts `name` if it still is the inode `ino` (0: whatever it is) and nobody has. Inode numbers
+ * are not reused under our feet: who frees one counts it first. */
+static void visit(struct scan *s, int dir, const char *name, int flags, uint64_t ino)
+{
+    struct stat st;
+    bool same;
+
+    /* Once without the lock, so that no operation waits for the disk. */
+    if (fstatat(dir, name, &st, flags) != 0)
+        return;
+    pthread_mutex_lock(&s->lock);
+    same = fstatat(dir, name, &st, flags) == 0 && st.st_dev == s->device &&
+           (ino == 0 || st.st_ino == ino);
+    if (same) {
+        int added = inoset_add(&s->counted, st.st_ino);
+
+        if (added < 0)
+            s->failed = true;
+        else if (added > 0)
+            count(s, st.st_ino, usage_charge(&st));
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (same && S_ISDIR(st.st_mode) && *name != '\0') {
+        struct place *p = place_of(dir, name, 0);
+
+        if (p) {
+            p->counted = true;
+            p->next = s->pending;
+            s->pending = p;
+        } else if (!is_gone(errno)) {
+            fail(s, "file handle", errno);
+        }
+    }
+}
+
+/* The next names of a folder into the batch; 0 at its end. */
+static size_t read_batch(struct scan *s, DIR *dir)
+{
+    struct dirent *d;
+    size_t n = 0;
+
+    while (n < BATCH && (errno = 0, d = readdir(dir))) {
+        struct entry *e = &s->batch[n];
+
+        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+            continue;
+        e->ino = d->d_ino;
+        memcpy(e->name, d->d_name, strlen(d->d_name) + 1);
+        n++;
+    }
+    if (n < BATCH && errno != 0 && !is_gone(errno))
+        fail(s, "reading a folder", errno);
+    return n;
+}
+
+/* Takes at most half of a processor, however large the volume is. */
+static void rest(struct scan *s, uint64_t since_ns)
+{
+    uint64_t busy = clock_mono_ns() - since_ns;
+
+    worker_rest(s->usage->scanner, &s->job, busy < REST_MAX_NS ? busy : REST_MAX_NS);
+}
+
+static void walk(struct scan *s, int fd)
+{
+    DIR *dir = fdopendir(fd);
+    size_t n;
+
+    if (!dir) {
+        fail(s, "opening a folder", errno);
+        close(fd);
+        return;
+    }
+    for (;;) {
+        uint64_t start = clock_mono_ns();
+
+        n = read_batch(s, dir);
+        if (n == 0 || !wait_for_operations(s))
+            break;
+        for (size_t i = 0; i < n; i++)
+            visit(s, dirfd(dir), s->batch[i].name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+                  s->batch[i].ino);
+        if (n == BATCH)
+            rest(s, start);
+    }
+    closedir(dir);
+}
+
+static void walk_place(struct scan *s, struct place *p)
+{
+    int fd = open_by_handle_at(s->root, &p->handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int dir;
+
+    if (fd < 0) {
+        if (!is_gone(errno))
+            fail(s, "opening by handle", errno);
+        return;
+    }
+    if (!p->counted)
+        visit(s, fd, "", AT_EMPTY_PATH, 0);
+    dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir >= 0)
+        walk(s, dir);
+    else if (!is_gone(errno))
+        fail(s, "opening a folder", errno);
+    close(fd);
+}
+
+static bool may_go_on(struct scan *s)
+{
+    bool go_on;
+
+    pthread_mutex_lock(&s->lock);
+    go_on = !s->stopping && !s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
+/* Ends the scan, unless something was renamed since it last looked. */
+static bool finish(struct scan *s)
+{
+    bool done;
+
+    pthread_mutex_lock(&s->lock);
+    done = !s->renamed || s->stopping || s->failed;
+    if (!done) {
+        s->pending = s->renamed;
+        s->renamed = NULL;
+    } else {
+        s->active = false;
+        s->usage->scanning = false;
+        inoset_free(&s->counted);
+        if (!s->stopping && !s->failed)
+            usage_scanned(s->usage, s->found, s->start);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+static void run(struct worker_job *job)
+{
+    struct scan *s = (struct scan *)((char *)job - offsetof(struct scan, job));
+    uint64_t start = clock_mono_ns();
+
+    do {
+        while (s->pending && may_go_on(s)) {
+            struct place *p = s->pending;
+
+            s->pending = p->next;
+            walk_place(s, p);
+            free(p);
+        }
+        /* What was renamed is told by the end of the rename; what was told may be visited after it.
+         */
+        wait_for_operations(s);
+    } while (!finish(s));
+    free(s->batch);
+    s->batch = NULL;
+    if (s->failed)
+        log_error(
+            "usage scan: given up; the volume counts with an upper bound until it opens again");
+    else if (!s->stopping)
+        log_info("usage scan: %lld inodes, %lld bytes in %llu ms",
+                 (long long)s->found[USAGE_INODES], (long long)s->found[USAGE_BYTES],
+                 (unsigned long long)((clock_mono_ns() - start) / NS_PER_MS));
+}
+
+int scan_start(struct usage *u, int root)
+{
+    struct scan *s = calloc(1, sizeof(*s));
+    struct stat st;
+
+    if (!s)
+        return -ENOMEM;
+    s->usage = u;
+    s->job.run = run;
+    s->serial = atomic_fetch_add(&next_serial, 1);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->left, NULL);
+    for (int kind = 0; kind < USAGE_KINDS; kind++)
+        s->start[kind] = u->gauges[kind].booked;
+    u->scan = s;
+    s->root = fcntl(root, F_DUPFD_CLOEXEC, 0);
+    if (s->root < 0 || fstat(s->root, &st) != 0)
+        return -errno;
+    s->root_ino = st.st_ino;
+    s->device = st.st_dev;
+    s->batch = calloc(BATCH, sizeof(*s->batch));
+    s->pending = place_of(s->root, "", AT_EMPTY_PATH);
+    if (!s->batch || !s->pending)
+        return s->batch ? -errno : -ENOMEM;
+    s->active = true;
+    u->scanning = true;
+    worker_queue(u->scanner, &s->job);
+    return 0;
+}
+
+void scan_stop(struct scan *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    s->active = false;
+    s->usage->scanning = false;
+    pthread_cond_broadcast(&s->left);
+    pthread_mutex_unlock(&s->lock);
+    worker_cancel(s->usage->scanner, &s->job);
+}
+
+static void free_places(struct place *p)
+{
+    while (p) {
+        struct place *next = p->next;
+
+        free(p);
+        p = next;
+    }
+}
+
+void scan_free(struct scan *s)
+{
+    free_places(s->pending);
+    free_places(s->renamed);
+    inoset_free(&s->counted);
+    free(s->batch);
+    if (s->root >= 0)
+        close(s->root);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->left);
+    free(s);
+}
