@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/storage/worker.h"
+#include "agent/storage/job.h"
 
 /* Removal in steps, in the background. */
 struct discard {
-    struct worker *worker;
-    struct worker_job *job;
+    struct job_thread *thread;
+    struct job *job;
     _Atomic uint64_t *removed; /* files and folders */
 };
 

@@ -56,7 +56,7 @@ struct entry {
 
 struct scan {
     struct usage *usage;
-    struct worker_job job;
+    struct job job;
     int root; /* its own descriptor */
     uint64_t root_ino;
     dev_t device;
@@ -275,7 +275,7 @@ static void rest(struct scan *s, uint64_t since_ns)
 {
     uint64_t busy = clock_mono_ns() - since_ns;
 
-    worker_rest(s->usage->scanner, &s->job, busy < REST_MAX_NS ? busy : REST_MAX_NS);
+    job_rest(s->usage->scanner, &s->job, busy < REST_MAX_NS ? busy : REST_MAX_NS);
 }
 
 static void walk(struct scan *s, int fd)
@@ -354,7 +354,7 @@ static bool finish(struct scan *s)
     return done;
 }
 
-static void run(struct worker_job *job)
+static void run(struct job *job)
 {
     struct scan *s = (struct scan *)((char *)job - offsetof(struct scan, job));
     uint64_t start = clock_mono_ns();
@@ -408,7 +408,7 @@ int scan_start(struct usage *u, int root)
         return s->batch ? -errno : -ENOMEM;
     s->active = true;
     u->scanning = true;
-    worker_queue(u->scanner, &s->job);
+    job_queue(u->scanner, &s->job);
     return 0;
 }
 
@@ -420,7 +420,7 @@ void scan_stop(struct scan *s)
     s->usage->scanning = false;
     pthread_cond_broadcast(&s->left);
     pthread_mutex_unlock(&s->lock);
-    worker_cancel(s->usage->scanner, &s->job);
+    job_cancel(s->usage->scanner, &s->job);
 }
 
 static void free_places(struct place *p)

@@ -51,7 +51,7 @@ struct storage {
     const struct storage_backend *backend;
     enum durability durability;
     struct trash *trash;
-    struct worker *keeper, *scanner;
+    struct job_thread *keeper, *scanner;
     pthread_mutex_t lock;
     struct open_volume *open;
 };
@@ -284,8 +284,8 @@ int storage_open(const struct storage_config *config, struct storage **out)
     s->durability = config->durability;
     rc = open_layout(s, config);
     if (rc == 0) {
-        s->keeper = worker_start("usage-keeper");
-        s->scanner = worker_start("usage-scan");
+        s->keeper = job_thread_start("usage-keeper");
+        s->scanner = job_thread_start("usage-scan");
         s->trash = trash_start(s->trash_fd, s->backend);
         if (!s->keeper || !s->scanner || !s->trash)
             rc = -EAGAIN;
@@ -314,8 +314,8 @@ void storage_close(struct storage *s)
     while (s->open)
         storage_volume_close(&s->open->volume);
     trash_stop(s->trash);
-    worker_stop(s->scanner);
-    worker_stop(s->keeper);
+    job_thread_stop(s->scanner);
+    job_thread_stop(s->keeper);
     close_fd(s->trash_fd);
     close_fd(s->volumes);
     close_fd(s->marker);

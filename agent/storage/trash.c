@@ -19,8 +19,8 @@
 struct trash {
     int fd;
     const struct storage_backend *backend;
-    struct worker *worker;
-    struct worker_job job;
+    struct job_thread *thread;
+    struct job job;
     _Atomic uint64_t folders, removed;
 };
 
@@ -53,7 +53,7 @@ static bool count_one(struct trash *t, const char *name)
 
 static bool remove_one(struct trash *t, const char *name)
 {
-    const struct discard how = {.worker = t->worker, .job = &t->job, .removed = &t->removed};
+    const struct discard how = {.thread = t->thread, .job = &t->job, .removed = &t->removed};
     int rc = t->backend->discard(t->fd, name, &how);
 
     if (rc == 0)
@@ -63,7 +63,7 @@ static bool remove_one(struct trash *t, const char *name)
     return !t->job.stop;
 }
 
-static void empty(struct worker_job *job)
+static void empty(struct job *job)
 {
     for_entries((struct trash *)((char *)job - offsetof(struct trash, job)), remove_one);
 }
@@ -75,15 +75,15 @@ struct trash *trash_start(int fd, const struct storage_backend *backend)
     t->fd = fd;
     t->backend = backend;
     t->job.run = empty;
-    t->worker = worker_start("trash");
-    if (!t->worker) {
+    t->thread = job_thread_start("trash");
+    if (!t->thread) {
         log_error("trash: no thread");
         free(t);
         return NULL;
     }
     for_entries(t, count_one);
     if (t->folders > 0)
-        worker_queue(t->worker, &t->job);
+        job_queue(t->thread, &t->job);
     return t;
 }
 
@@ -104,7 +104,7 @@ int trash_take(struct trash *t, int from, const char *name, const struct uuid *f
             return rc;
         }
     }
-    worker_queue(t->worker, &t->job);
+    job_queue(t->thread, &t->job);
     /* The target first: between the two there may be both names, never none. */
     if (fsync(t->fd) != 0 || fsync(from) != 0)
         return -errno;
@@ -121,6 +121,6 @@ void trash_stop(struct trash *t)
 {
     if (!t)
         return;
-    worker_stop(t->worker);
+    job_thread_stop(t->thread);
     free(t);
 }

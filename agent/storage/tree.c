@@ -57,7 +57,7 @@ static bool pace(struct removal *r)
     uint64_t now = clock_mono_ns();
 
     if (now - r->since_ns >= BURST_NS) {
-        worker_rest(r->how->worker, r->how->job, now - r->since_ns);
+        job_rest(r->how->thread, r->how->job, now - r->since_ns);
         r->since_ns = clock_mono_ns();
     }
     return !r->how->job->stop;

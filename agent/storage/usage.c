@@ -143,7 +143,7 @@ static int draw(struct usage *u, const int64_t amounts[USAGE_KINDS])
     return 0;
 }
 
-static void draw_job(struct worker_job *job)
+static void draw_job(struct job *job)
 {
     struct usage *u = (struct usage *)((char *)job - offsetof(struct usage, draw_job));
     static const int64_t nothing[USAGE_KINDS];
@@ -160,7 +160,7 @@ static void draw_job(struct worker_job *job)
 static void want_draw(struct usage *u)
 {
     if (!atomic_exchange(&u->draw_wanted, true))
-        worker_queue(u->keeper, &u->draw_job);
+        job_queue(u->keeper, &u->draw_job);
 }
 
 /* ---- reserving and settling
@@ -388,8 +388,8 @@ static void forget(struct usage *u)
 }
 
 int usage_open(int dir, int root, const struct uuid *fs_id, uint64_t quota_bytes,
-               uint64_t max_files, enum durability durability, struct worker *keeper,
-               struct worker *scanner, struct usage **out)
+               uint64_t max_files, enum durability durability, struct job_thread *keeper,
+               struct job_thread *scanner, struct usage **out)
 {
     struct usage *u = aligned_alloc(_Alignof(struct usage), sizeof(*u));
     char text[UUID_TEXT_MAX];
@@ -462,7 +462,7 @@ void usage_close(struct usage *u, int root)
 
     if (u->scan)
         scan_stop(u->scan);
-    worker_cancel(u->keeper, &u->draw_job);
+    job_cancel(u->keeper, &u->draw_job);
     pthread_mutex_lock(&u->lock);
     if (u->open && !u->abandoned)
         rc = write_clean(u, root);

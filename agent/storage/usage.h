@@ -9,8 +9,8 @@
  * consistent, so one of the two sees the other: the reservation backs out, or the bound that is
  * written covers it. Raising needs no care: the record is on disk before the ceiling shows it.
  *
- * Lock order: usage.lock, then a worker's; scan.lock, then a worker's. usage.lock and scan.lock are
- * never held together.
+ * Lock order: usage.lock, then a job thread's; scan.lock, then a job thread's. usage.lock and
+ * scan.lock are never held together.
  */
 #ifndef AGENT_STORAGE_USAGE_H
 #define AGENT_STORAGE_USAGE_H
@@ -18,9 +18,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "agent/storage/job.h"
 #include "agent/storage/journal.h"
 #include "agent/storage/storage.h"
-#include "agent/storage/worker.h"
 
 struct scan;
 
@@ -42,8 +42,8 @@ struct usage {
     atomic_bool draw_wanted;
     struct scan *scan; /* NULL: none since the opening. Lives as long as the usage. */
     enum durability durability;
-    struct worker *keeper, *scanner;
-    struct worker_job draw_job;
+    struct job_thread *keeper, *scanner;
+    struct job draw_job;
 
     pthread_mutex_t lock; /* the journal and what it holds */
     struct journal journal;
@@ -54,10 +54,10 @@ struct usage {
 };
 
 /* Opens the usage of the volume in the folder `dir` with its root `root`; both stay the caller's.
- * The workers outlive it. 0 or -errno. */
+ * The threads outlive it. 0 or -errno. */
 int usage_open(int dir, int root, const struct uuid *fs_id, uint64_t quota_bytes,
-               uint64_t max_files, enum durability durability, struct worker *keeper,
-               struct worker *scanner, struct usage **out);
+               uint64_t max_files, enum durability durability, struct job_thread *keeper,
+               struct job_thread *scanner, struct usage **out);
 /* A clean close: the exact figures go to the journal, after the data when it has to survive a power
  * cut. */
 void usage_close(struct usage *u, int root);

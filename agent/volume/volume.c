@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/storage/worker.h"
+#include "agent/storage/job.h"
 #include "agent/volume/export.h"
 #include "agent/volume/resolve.h"
 #include "agent/volume/table.h"
@@ -36,7 +36,7 @@ struct volume_private {
     struct volume *next; /* in the bucket */
     atomic_uint refs;
     struct export_cell policy;
-    struct worker_job close_job;
+    struct job close_job;
     pthread_mutex_t spec_lock;
     struct volume_spec spec;
 };
@@ -47,7 +47,7 @@ struct volume_table {
     struct volume **buckets;
     size_t nbuckets, count; /* a power of two */
     struct resolver *resolver;
-    struct worker *closer;
+    struct job_thread *closer;
 };
 
 struct volume_table *volume_table;
@@ -185,7 +185,7 @@ static void close_volume(struct volume *v)
     free(v);
 }
 
-static void close_job(struct worker_job *job)
+static void close_job(struct job *job)
 {
     struct volume_private *p =
         (struct volume_private *)((char *)job - offsetof(struct volume_private, close_job));
@@ -201,7 +201,7 @@ static bool drop_reference(struct volume *v)
 void volume_put(struct volume *v)
 {
     if (v && drop_reference(v))
-        worker_queue(v->private->table->closer, &v->private->close_job);
+        job_queue(v->private->table->closer, &v->private->close_job);
 }
 
 /* As volume_put, from a thread that may wait for the disk. */
@@ -385,7 +385,7 @@ struct volume_table *volume_table_with(resolve_fn *resolve)
     t->nbuckets = FIRST_BUCKETS;
     t->buckets = xcalloc(t->nbuckets, sizeof(struct volume *));
     t->resolver = resolver_new(resolve, names_changed, t);
-    t->closer = worker_start("volume-close");
+    t->closer = job_thread_start("volume-close");
     if (!t->closer)
         fatal("no thread to close volumes");
     return t;
@@ -410,7 +410,7 @@ void volume_close_all(struct volume_table *t)
     }
     free(list);
     pthread_mutex_unlock(&t->change);
-    worker_drain(t->closer);
+    job_drain(t->closer);
 }
 
 void volume_table_free(struct volume_table *t)
@@ -418,7 +418,7 @@ void volume_table_free(struct volume_table *t)
     if (!t)
         return;
     volume_close_all(t);
-    worker_stop(t->closer);
+    job_thread_stop(t->closer);
     resolver_stop(t->resolver);
     pthread_rwlock_destroy(&t->lock);
     pthread_mutex_destroy(&t->change);

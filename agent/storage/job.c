@@ -1,5 +1,5 @@
-/* A background thread with a queue of jobs: see worker.h. */
-#include "agent/storage/worker.h"
+/* A background thread with a queue of jobs: see job.h. */
+#include "agent/storage/job.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -9,19 +9,19 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-struct worker {
+struct job_thread {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* a job was queued or told to stop, or stopping */
     pthread_cond_t done; /* the running job ended */
-    struct worker_job *first, **last;
-    struct worker_job *running;
+    struct job *first, **last;
+    struct job *running;
     bool stopping;
     pthread_t thread;
 };
 
-static struct worker_job *take(struct worker *w)
+static struct job *take(struct job_thread *w)
 {
-    struct worker_job *job = w->first;
+    struct job *job = w->first;
 
     w->first = job->next;
     if (!w->first)
@@ -32,7 +32,7 @@ static struct worker_job *take(struct worker *w)
 
 static void *work(void *arg)
 {
-    struct worker *w = arg;
+    struct job_thread *w = arg;
 
     pthread_mutex_lock(&w->lock);
     for (;;) {
@@ -51,9 +51,9 @@ static void *work(void *arg)
     return NULL;
 }
 
-struct worker *worker_start(const char *name)
+struct job_thread *job_thread_start(const char *name)
 {
-    struct worker *w = xcalloc(1, sizeof(*w));
+    struct job_thread *w = xcalloc(1, sizeof(*w));
     pthread_condattr_t attr;
     sigset_t all, before;
     int rc;
@@ -78,7 +78,7 @@ struct worker *worker_start(const char *name)
     return w;
 }
 
-void worker_queue(struct worker *w, struct worker_job *job)
+void job_queue(struct job_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     if (!job->queued && !job->stop) {
@@ -91,12 +91,12 @@ void worker_queue(struct worker *w, struct worker_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-void worker_cancel(struct worker *w, struct worker_job *job)
+void job_cancel(struct job_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     job->stop = true;
     pthread_cond_broadcast(&w->wake);
-    for (struct worker_job **at = &w->first; *at; at = &(*at)->next) {
+    for (struct job **at = &w->first; *at; at = &(*at)->next) {
         if (*at != job)
             continue;
         *at = job->next;
@@ -110,7 +110,7 @@ void worker_cancel(struct worker *w, struct worker_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-void worker_drain(struct worker *w)
+void job_drain(struct job_thread *w)
 {
     pthread_mutex_lock(&w->lock);
     while (w->first || w->running)
@@ -118,7 +118,7 @@ void worker_drain(struct worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-void worker_rest(struct worker *w, const struct worker_job *job, uint64_t ns)
+void job_rest(struct job_thread *w, const struct job *job, uint64_t ns)
 {
     struct timespec until;
 
@@ -132,7 +132,7 @@ void worker_rest(struct worker *w, const struct worker_job *job, uint64_t ns)
     pthread_mutex_unlock(&w->lock);
 }
 
-void worker_stop(struct worker *w)
+void job_thread_stop(struct job_thread *w)
 {
     if (!w)
         return;
