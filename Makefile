@@ -53,6 +53,7 @@ PROGRAMS := $(if $(wildcard api/main.c),$(BUILD)/spillwayd) $(if $(wildcard agen
             $(if $(BENCH_C),$(BUILD)/spillway-bench)
 
 .DEFAULT_GOAL := all
+.SECONDARY:
 .PHONY: all help
 all: $(PROGRAMS) ## build the programs
 

@@ -9,7 +9,7 @@ start_time() { # PID
     local stat
     stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
     stat=${stat##*) } # the command's name, before it, may hold anything
-    awk '{ print $20 }' <<<"$stat"
+    awk '$1 != "Z" { print $20 }' <<<"$stat"
 }
 
 # Prints the process id of a program that was started and still runs.
