@@ -86,6 +86,7 @@ struct listener {
     atomic_uint refs;
     struct in_addr address;
     uint16_t port;
+    int open_error;    /* of listener_open */
     uint64_t retry_ns; /* accepting again after a failure; 0: not waiting */
     struct listener *next_retry;
     const struct rpc_program *const *programs;
@@ -225,7 +226,8 @@ void worker_mark_dirty(struct worker *w, struct rpc_conn *c);
 void listener_ready(struct worker *w, struct poll_target *target, uint32_t events);
 void listener_retry(struct worker *w);
 uint64_t listener_next_retry(const struct worker *w);
-/* On its worker: accepts no more. */
+/* On its worker (worker_call): begins to accept; accepts no more. */
+void listener_open(struct worker *w, void *l);
 void listener_shut(struct worker *w, struct listener *l);
 void listener_put(struct listener *l);
 

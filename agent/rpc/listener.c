@@ -69,6 +69,14 @@ void listener_retry(struct worker *w)
     }
 }
 
+void listener_open(struct worker *w, void *arg)
+{
+    struct listener *l = arg;
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &l->poll};
+
+    l->open_error = epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, l->fd, &e) == 0 ? 0 : -errno;
+}
+
 void listener_shut(struct worker *w, struct listener *l)
 {
     for (struct listener **at = &w->retry; *at != NULL; at = &(*at)->next_retry) {

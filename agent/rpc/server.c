@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -236,7 +235,6 @@ static struct listener **find_listener(struct rpc_server *server, struct in_addr
 static int add_listener(struct rpc_server *server, struct in_addr address, uint16_t port,
                         const struct rpc_program *const *programs)
 {
-    struct epoll_event e = {.events = EPOLLIN};
     int fd = open_listener(address, port), err;
     struct listener *l;
 
@@ -250,9 +248,9 @@ static int add_listener(struct rpc_server *server, struct in_addr address, uint1
     l->programs = programs != NULL ? programs : server->programs;
     l->worker = &server->workers[server->next_listener++ % server->nworkers];
     atomic_init(&l->refs, 1);
-    e.data.ptr = &l->poll;
-    if (epoll_ctl(l->worker->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
-        err = -errno;
+    worker_call(l->worker, listener_open, l);
+    if (l->open_error != 0) {
+        err = l->open_error;
         close(fd);
         free(l);
         return err;
