@@ -19,8 +19,9 @@
 #include "agent/qos/gcra.h"
 #include "common/mem.h"
 
-/* Timers are set at least so far ahead: at high rates several requests are then due together, and one wake-up serves
- * them. Nothing is lost by it, the allowance (QOS_BURST_NS) is fifty times as deep. */
+/* Timers are set at least so far ahead: at high rates several requests are then due together, and
+ * one wake-up serves them. Nothing is lost by it, the allowance (QOS_BURST_NS) is fifty times as
+ * deep. */
 #define GRAIN_NS UINT64_C(100000)
 /* Clients remembered with nothing waiting; beyond it the one longest idle is forgotten. */
 #define MAX_IDLE 4096
@@ -148,15 +149,20 @@ static void idle_append(struct throttle *t, struct qos_client *c)
     t->nidle++;
 }
 
-/* Forgets an idle client. */
-static void client_drop(struct throttle *t, struct qos_client *c)
+/* Forgets the client that has been idle for longest. */
+static void forget_first(struct throttle *t)
 {
-    struct qos_client **at = &t->buckets[bucket_of(t, c->address)];
+    struct qos_client *c = t->idle_first, **at = &t->buckets[bucket_of(t, c->address)];
 
     while (*at != c)
         at = &(*at)->hash_next;
     *at = c->hash_next;
-    idle_unlink(t, c);
+    t->idle_first = c->next;
+    if (c->next != NULL)
+        c->next->prev = NULL;
+    else
+        t->idle_last = NULL;
+    t->nidle--;
     t->nclients--;
     if (t->nspare >= MAX_SPARE) {
         free(c);
@@ -170,7 +176,7 @@ static void client_drop(struct throttle *t, struct qos_client *c)
 static void forget_idle(struct throttle *t)
 {
     while (t->idle_first != NULL)
-        client_drop(t, t->idle_first);
+        forget_first(t);
 }
 
 /* Looks at a few of the longest idle and forgets those that virtual time has passed: constant work
@@ -181,7 +187,7 @@ static void forget_passed(struct throttle *t)
         struct qos_client *c = t->idle_first;
 
         if (t->nidle > MAX_IDLE || !tag_before(t->virtual_now, c->tag)) {
-            client_drop(t, c);
+            forget_first(t);
         } else {
             idle_unlink(t, c);
             idle_append(t, c);
@@ -288,7 +294,6 @@ static void dequeue(struct throttle *t, struct qos_request *r, uint64_t now_ns)
     *(r->prev != NULL ? &r->prev->next : &c->head) = r->next;
     *(r->next != NULL ? &r->next->prev : &c->tail) = r->prev;
     r->next = r->prev = NULL;
-    r->client = NULL;
     r->parked = false;
     t->stats.waiting--;
     t->stats.waiting_bytes -= r->cost;
@@ -324,8 +329,8 @@ static void rearm(struct throttle *t)
     } while (overtaken);
 }
 
-/* Under the lock: true when the owner must be asked anew. A timer that comes too early, or has become needless, is left
- * to fire once. */
+/* Under the lock: true when the owner must be asked anew. A timer that comes too early, or has
+ * become needless, is left to fire once. */
 static bool want_arm(struct throttle *t, uint64_t now_ns)
 {
     uint64_t due = gcra_due(&t->gcra, now_ns);
@@ -479,7 +484,8 @@ void throttle_refund(struct throttle *t, uint64_t bytes)
     pthread_mutex_lock(&t->lock);
     gcra_refund(&t->gcra, bytes);
     t->stats.charged -= bytes < t->stats.charged ? bytes : t->stats.charged;
-    /* Without a clock here; whether the new due time lies in the future or the past, a timer for it is right. */
+    /* Without a clock here; whether the new due time lies in the future or the past, a timer for it
+     * is right. */
     arm = want_arm(t, 0);
     pthread_mutex_unlock(&t->lock);
     if (arm)
@@ -493,7 +499,8 @@ unsigned throttle_run(struct throttle *t, uint64_t now_ns)
     bool arm;
 
     pthread_mutex_lock(&t->lock);
-    /* Whatever was asked for is over: this run may be that of a timer that another thread is just replacing. */
+    /* Whatever was asked for is over: this run may be that of a timer that another thread is just
+     * replacing. */
     t->armed_ns = UINT64_MAX;
     t->arm_change++;
     list = take_due(t, now_ns);

@@ -23,9 +23,9 @@ struct qos_client; /* a client's queue; private */
 /* Embedded in the request that is limited; zero it before the first offer. */
 struct qos_request {
     struct qos_request *next, *prev; /* in its client's queue; free for the owner once released */
-    struct qos_client *client;
-    uint64_t cost;      /* bytes */
-    uint64_t parked_ns; /* when it was parked */
+    struct qos_client *client;       /* valid while parked */
+    uint64_t cost;                   /* bytes */
+    uint64_t parked_ns;              /* when it was parked */
     bool parked;
 };
 

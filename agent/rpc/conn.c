@@ -108,8 +108,7 @@ void conn_close(struct rpc_conn *c)
 static void output_sent(struct rpc_conn *c, size_t n)
 {
     count(&c->worker->counters.bytes_out, n);
-    while (n > 0) {
-        struct out_segment *seg = c->out_first;
+    for (struct out_segment *seg = c->out_first; seg != NULL && n > 0; seg = c->out_first) {
         struct call *last_of = seg->last_of;
 
         if (n < seg->len) {

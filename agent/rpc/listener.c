@@ -133,7 +133,7 @@ void listener_ready(struct worker *w, struct poll_target *target, uint32_t event
 
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        struct sockaddr_in peer;
+        struct sockaddr_in peer = {0};
         socklen_t len = sizeof(peer);
         int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
