@@ -2,6 +2,7 @@
  * points grow. */
 #include "agent/control/minutes.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 #define MINUTE_S      60
 #define COARSE_S      300
-#define AFTER_FOLDING (MINUTES_MAX_POINTS / 4 * 3)
+#define AFTER_FOLDING ((size_t)196608) /* three quarters of MINUTES_MAX_POINTS */
 
 /* What is known of a volume from the last snapshot. */
 struct baseline {
@@ -38,6 +39,8 @@ struct minutes *minutes_new(int64_t wall_ns)
 
     m->wall_ns = wall_ns;
     m->first = 1;
+    m->capacity = 64;
+    m->waiting = xcalloc(m->capacity, sizeof(m->waiting[0]));
     return m;
 }
 
@@ -80,7 +83,9 @@ static int compare_minutes(const void *pa, const void *pb)
 /* Moves what waits to the start of its array. */
 static void compact(struct minutes *m)
 {
-    memmove(m->waiting, m->waiting + m->head, m->nwaiting * sizeof(m->waiting[0]));
+    assert(m->waiting);
+    if (m->head > 0)
+        memmove(m->waiting, m->waiting + m->head, m->nwaiting * sizeof(m->waiting[0]));
     m->head = 0;
 }
 
@@ -128,9 +133,10 @@ static void add_point(struct minutes *m, struct baseline *b, const struct minute
     if (m->head + m->nwaiting == m->capacity && m->head > m->capacity / 2)
         compact(m);
     if (m->head + m->nwaiting == m->capacity) {
-        m->capacity = m->capacity > 0 ? m->capacity * 2 : 64;
+        m->capacity *= 2;
         m->waiting = xrealloc(m->waiting, m->capacity * sizeof(m->waiting[0]));
     }
+    assert(m->waiting);
     b->open = m->first + m->nwaiting;
     m->waiting[m->head + m->nwaiting++] = *point;
 }

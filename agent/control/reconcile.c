@@ -2,6 +2,7 @@
  * later. */
 #include "agent/control/reconcile.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -338,6 +339,7 @@ static int step_run(struct reconciler *r, struct step *s, enum outcome *outcome)
 
     if (s->retire)
         return step_retire(r, s);
+    assert(s->wanted); /* what is queued has one or the other */
     json = json_parse(s->wanted, strlen(s->wanted), why, sizeof(why));
     if (!json || !spec_parse(json, &spec, why, sizeof(why))) {
         snprintf(s->message, sizeof(s->message), "impossible specification: %s", why);
@@ -613,21 +615,19 @@ static void wait_for_work(struct reconciler *r, uint64_t now_ns)
 static void *run(void *arg)
 {
     struct reconciler *r = arg;
+    bool stop = false;
 
-    for (;;) {
+    while (!stop) {
         uint64_t now = clock_mono_ns();
-        bool stop;
+        bool worked = reconciler_step(r, now);
 
-        if (reconciler_step(r, now))
-            continue;
         pthread_mutex_lock(&r->lock);
-        if (!r->stopping && TAILQ_EMPTY(&r->queue))
+        if (!worked && !r->stopping && TAILQ_EMPTY(&r->queue))
             wait_for_work(r, now);
         stop = r->stopping;
         pthread_mutex_unlock(&r->lock);
-        if (stop)
-            return NULL;
     }
+    return NULL;
 }
 
 int reconciler_start(struct reconciler *r)

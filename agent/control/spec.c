@@ -11,6 +11,9 @@
 #include "common/json_util.h"
 #include "common/mem.h"
 
+#define HANDLE_KEY_DIGITS 32
+_Static_assert(HANDLE_KEY_DIGITS == 2 * VOLUME_HANDLE_KEY, "two digits a byte");
+
 /* Where an error is put; its readers return false so that they chain. */
 struct complaint {
     char *why;
@@ -88,13 +91,13 @@ static bool read_handle_key(const json_t *o, uint8_t out[static VOLUME_HANDLE_KE
     const char *text = json_string_value(json_object_get(o, "handleKey"));
 
     /* The key is a secret: it never stands in a message. */
-    if (!text || strlen(text) != 2 * VOLUME_HANDLE_KEY)
-        return complain(c, "handleKey is not %d hex digits", 2 * VOLUME_HANDLE_KEY);
+    if (!text || strlen(text) != HANDLE_KEY_DIGITS)
+        return complain(c, "handleKey is not %d hex digits", HANDLE_KEY_DIGITS);
     for (size_t i = 0; i < VOLUME_HANDLE_KEY; i++) {
         int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
 
         if (high < 0 || low < 0)
-            return complain(c, "handleKey is not %d hex digits", 2 * VOLUME_HANDLE_KEY);
+            return complain(c, "handleKey is not %d hex digits", HANDLE_KEY_DIGITS);
         out[i] = (uint8_t)(high << 4 | low);
     }
     return true;
