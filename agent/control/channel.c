@@ -177,7 +177,7 @@ static char *status_body(struct channel *c)
     json_t *o = json_pack("{s:s}", "version", SPILLWAY_VERSION);
     struct rpc_stats rpc;
 
-    rpc_get_stats(c->config.server, &rpc);
+    c->config.rpc_stats(c->config.arg, &rpc);
     add_space(c, o);
     json_object_set_new(o, "connections", json_integer((json_int_t)rpc.connections));
     c->batch = meter_report(c->config.meter, o);

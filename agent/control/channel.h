@@ -27,7 +27,9 @@ struct channel_config {
     struct storage *storage;
     struct reconciler *reconciler;
     struct meter *meter;
-    const struct rpc_server *server; /* for the number of connections */
+    /* The transport's counters; zeros once it is stopping. */
+    void (*rpc_stats)(void *arg, struct rpc_stats *out);
+    void *arg;
 };
 
 /* NULL, with the reason logged, when --enroll-token or --cacert cannot be read. */

@@ -156,7 +156,7 @@ static void add_transport(struct buf *b, const struct status_sources *s)
 {
     struct rpc_stats t;
 
-    rpc_get_stats(s->server, &t);
+    s->rpc_stats(s->arg, &t);
     add_one(b, "spillway_agent_connections", "gauge", "Open client connections.",
             (double)t.connections);
     add_one(b, "spillway_agent_accepted_connections_total", "counter", "Connections accepted.",

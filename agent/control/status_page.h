@@ -25,7 +25,9 @@ struct status_sources {
     struct endpoints *endpoints;
     struct meter *meter;
     struct channel *channel;
-    const struct rpc_server *server;
+    /* The transport's counters; zeros once it is stopping. */
+    void (*rpc_stats)(void *arg, struct rpc_stats *out);
+    void *arg;
 };
 
 /* Listens on --status. 0, or -errno, logged. The sources are copied and must outlive it. */
