@@ -221,12 +221,28 @@ static int count_volume(const struct db_resource *r, void *arg)
     return 0;
 }
 
-static int count_tombstone(const char *fs_id, int64_t generation, void *arg)
+static int list_tombstone(const char *fs_id, int64_t generation, void *arg)
 {
-    (void)fs_id;
     (void)generation;
-    ++*(int64_t *)arg;
+    json_array_append_new(arg, json_string(fs_id));
     return 0;
+}
+
+/* Gives up the deletions that the agent never confirmed. */
+static int forget_deletions(struct db_conn *txn, int64_t agent, const json_t *deletions)
+{
+    size_t i;
+    json_t *fs_id;
+    int rc = 0;
+
+    json_array_foreach(deletions, i, fs_id)
+    {
+        rc = db_tombstone_delete(txn, agent, json_string_value(fs_id));
+        if (rc != 0) {
+            break;
+        }
+    }
+    return rc;
 }
 
 /* An agent may go once it serves nothing. With `force` its outstanding deletions (of volumes
@@ -234,34 +250,38 @@ static int count_tombstone(const char *fs_id, int64_t generation, void *arg)
 static int remove_run(struct db_conn *txn, void *arg)
 {
     struct change *c = arg;
-    int64_t volumes = 0, deletions = 0;
+    int64_t volumes = 0;
+    json_t *deletions = json_array();
     int rc = db_agent_get_name(txn, c->call->param[ARM_NAME], &c->agent);
 
     if (rc == 0) {
         rc = db_resource_each_placed(txn, c->agent.id, count_volume, &volumes);
     }
     if (rc == 0) {
-        rc = db_tombstone_each(txn, c->agent.id, count_tombstone, &deletions);
+        rc = db_tombstone_each(txn, c->agent.id, list_tombstone, deletions);
     }
     if (rc != 0) {
-        return rc;
+        goto out;
     }
     if (volumes > 0) {
         arm_error_set(&c->error, 409, "CannotDeleteResource", NULL,
                       "Agent '%s' serves %lld volumes. Delete them first (with forceDelete when "
                       "the agent is gone).",
                       c->agent.name, (long long)volumes);
-        return -EBUSY;
-    }
-    if (deletions > 0 && !c->force) {
+        rc = -EBUSY;
+    } else if (json_array_size(deletions) > 0 && !c->force) {
         arm_error_set(&c->error, 409, "CannotDeleteResource", NULL,
-                      "Agent '%s' has not confirmed the deletion of %lld volumes yet. With "
-                      "force=true their data is "
-                      "left on its store.",
-                      c->agent.name, (long long)deletions);
-        return -EBUSY;
+                      "Agent '%s' has not confirmed the deletion of %zu volumes yet. With "
+                      "force=true their data is left on its store.",
+                      c->agent.name, json_array_size(deletions));
+        rc = -EBUSY;
+    } else {
+        rc = forget_deletions(txn, c->agent.id, deletions);
+        rc = rc != 0 ? rc : db_agent_delete(txn, c->agent.id);
     }
-    return db_agent_delete(txn, c->agent.id);
+out:
+    json_decref(deletions);
+    return rc;
 }
 
 static void remove_done(void *arg, int result)

@@ -250,13 +250,24 @@ out:
     return claimed;
 }
 
+static int seen_endpoint(const struct db_endpoint *e, void *arg)
+{
+    (void)e;
+    *(bool *)arg = true;
+    return 1;
+}
+
 int placement_release(struct db_conn *txn, const struct db_resource *r, const char *subnet_key)
 {
     struct db_resource row = {0};
-    int rc = db_endpoint_delete_fs(txn, r->fs_id); /* a breakthrough volume's own */
+    bool own = false;
+    int rc = db_endpoint_each_fs(txn, r->fs_id, seen_endpoint, &own);
 
-    if (rc != 0 && rc != -ENOENT) {
+    if (rc < 0) {
         return rc;
+    }
+    if (own) {
+        return db_endpoint_delete_fs(txn, r->fs_id);
     }
     /* The subnet's address goes with its last volume; this one may still be counted. */
     rc = db_resource_get_rid(txn, r->rid, &row);
