@@ -1,6 +1,6 @@
 /*
- * What the control plane knows of its agents: the live registry (last contact, load), the long polls that wait, the
- * handlers of the agents' channel and of the administrator's agent calls.
+ * What the control plane knows of its agents: the live registry (last contact, load), the long
+ * polls that wait, the handlers of the agents' channel and of the administrator's agent calls.
  */
 #ifndef API_AGENTS_H
 #define API_AGENTS_H
@@ -10,11 +10,13 @@
 
 #include "api/api.h"
 
-/* An agent counts as live for this long after its last contact: a held poll of 30 s and some slack. */
+/* An agent counts as live for this long after its last contact: a held poll of 30 s and some slack.
+ */
 #define AGENT_LIVE_NS UINT64_C(45000000000)
 
 struct agent_registry *agents_new(struct api *api); /* loads the known agents */
-/* Answers every waiting poll, so that the HTTP server can stop; further ones are answered at once. */
+/* Answers every waiting poll, so that the HTTP server can stop; further ones are answered at once.
+ */
 void agents_stop(struct agent_registry *r);
 void agents_free(struct agent_registry *r);
 

@@ -17,8 +17,9 @@ enum auth_mode {
     AUTH_NONE,  /* everybody is the administrator; loopback only (main.c sees to it) */
 };
 
-#define SECRET_HEX_MAX 65 /* 256 random bits as hex, and the NUL; their hashes have the same form  \
-                           */
+#define SECRET_HEX_MAX                                                                             \
+    65 /* 256 random bits as hex, and the NUL; their hashes have the same form                     \
+        */
 
 /* Reads DIR/token, or makes it (0600, 256 random bits) when it is absent. 0 and *out, or -errno,
  * logged. */

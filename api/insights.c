@@ -621,9 +621,9 @@ void insights_metrics(struct arm_call *call)
     char *span = xasprintf("%s/%s", start, end);
     arm_reply(call, 200,
               json_pack("{s:I, s:s, s:s, s:s, s:s, s:o}", "cost",
-                        (json_int_t)q.points * (json_int_t)q.metric_count, "timespan", span, "interval",
-                        q.interval, "namespace", q.set->type, "resourceregion", q.resource.location,
-                        "value", value));
+                        (json_int_t)q.points * (json_int_t)q.metric_count, "timespan", span,
+                        "interval", q.interval, "namespace", q.set->type, "resourceregion",
+                        q.resource.location, "value", value));
     free(span);
 out:
     free(s.list);
