@@ -145,7 +145,7 @@ static void conn_flush(struct rpc_conn *c)
         }
         n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0) {
-            if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
+            if (errno == EAGAIN)
                 c->blocked = true;
             else if (errno != EINTR)
                 conn_close(c);
@@ -174,12 +174,26 @@ void conn_queue(struct rpc_conn *c, struct call *call)
 
 /* --- receiving --- */
 
+/* The share of its bounds that a connection has while memory is plenty, half used, nearly used up:
+ * many slow clients together then leave room for the others. What counts against the bounds is the
+ * connection's own, so it always has an event to come that lets it go on. */
+static unsigned bound_shift(const struct rpc_conn *c)
+{
+    const struct buffer_pool *pool = &c->worker->server->pool;
+    size_t used = pool_used(pool);
+
+    return used < pool->hard / 2 ? 0 : used < pool->hard / 4 * 3 ? 3 : 6;
+}
+
+/* True at `quarters` quarters of any bound. */
 static bool over(const struct rpc_conn *c, unsigned quarters)
 {
-    return c->nparked >= MAX_PARKED / 4 * quarters ||
-           c->parked_bytes >= MAX_PARKED_BYTES / 4 * quarters ||
-           c->noffloaded >= MAX_OFFLOADED / 4 * quarters ||
-           c->out_bytes >= MAX_OUT_BYTES / 4 * quarters || c->worker->draining;
+    unsigned shift = bound_shift(c);
+
+    return c->nparked >= (MAX_PARKED >> shift) * quarters / 4 ||
+           c->parked_bytes >= (MAX_PARKED_BYTES >> shift) / 4 * quarters ||
+           c->noffloaded >= (MAX_OFFLOADED >> shift) * quarters / 4 ||
+           c->out_bytes >= (MAX_OUT_BYTES >> shift) / 4 * quarters || c->worker->draining;
 }
 
 static void got_record(struct rpc_conn *c, const struct record *record)

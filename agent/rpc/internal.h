@@ -23,7 +23,8 @@
 #include "agent/rpc/record.h"
 #include "agent/rpc/rpc.h"
 
-/* Bounds of one connection. Past any of them its socket is not read until it is at 3/4 again. */
+/* Bounds of one connection, less when memory gets short (conn.c). Past any of them its socket is
+ * not read until it is at 3/4 again. */
 #define MAX_PARKED       1024                /* calls held by throttles */
 #define MAX_PARKED_BYTES ((size_t)32 << 20)  /* their records */
 #define MAX_OFFLOADED    128                 /* calls with the I/O threads */

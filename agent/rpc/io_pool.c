@@ -2,6 +2,8 @@
  * The I/O threads: run handlers that may block. One queue for all, first come first served; a call
  * goes back to its connection's worker, which alone sends.
  */
+#include <sys/prctl.h>
+
 #include "agent/rpc/internal.h"
 #include "common/log.h"
 
@@ -17,6 +19,7 @@ static void *io_main(void *p)
     const struct io_thread_arg *arg = p;
     struct io_pool *io = &arg->server->io;
 
+    prctl(PR_SET_NAME, "rpc-io");
     rpc_thread_enter(NULL, arg->slot);
     pool_thread_start(&arg->server->pool);
     pthread_mutex_lock(&io->lock);

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -163,6 +164,25 @@ void rpc_server_stop(struct rpc_server *server, unsigned drain_s)
     server_free(server);
 }
 
+/* Signals are the program's own threads' business: the server's take none. */
+static bool start_threads(struct rpc_server *server)
+{
+    sigset_t all, before;
+    bool ok;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    ok = io_pool_start(server, 1 + server->nworkers, server->nio);
+    for (unsigned i = 0; i < server->nworkers && ok; i++) {
+        struct worker *w = &server->workers[i];
+
+        w->started = pthread_create(&w->thread, NULL, worker_main, w) == 0;
+        ok = w->started;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
 struct rpc_server *rpc_server_start(const struct rpc_server_config *config)
 {
     struct rpc_server *server;
@@ -190,14 +210,7 @@ struct rpc_server *rpc_server_start(const struct rpc_server_config *config)
     pthread_rwlock_wrlock(&current_lock);
     current = server;
     pthread_rwlock_unlock(&current_lock);
-    ok = ok && io_pool_start(server, 1 + server->nworkers, server->nio);
-    for (unsigned i = 0; i < server->nworkers && ok; i++) {
-        struct worker *w = &server->workers[i];
-
-        w->started = pthread_create(&w->thread, NULL, worker_main, w) == 0;
-        ok = w->started;
-    }
-    if (ok)
+    if (ok && start_threads(server))
         return server;
     log_error("cannot start the RPC server: errno %d", errno);
     rpc_server_stop(server, 0);

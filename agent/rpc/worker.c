@@ -219,6 +219,7 @@ void *worker_main(void *arg)
 
     /* The kernel's default lets timers of a thread be 50 us late. */
     prctl(PR_SET_TIMERSLACK, 1UL);
+    prctl(PR_SET_NAME, "rpc-worker");
     rpc_thread_enter(w, 1 + w->index);
     pool_thread_start(&w->server->pool);
     while (!w->draining || w->nalive > 0)

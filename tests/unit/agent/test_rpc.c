@@ -869,6 +869,50 @@ Test(rpc_bounds, over_its_memory_the_server_reads_no_more_and_heals)
     free(record);
 }
 
+Test(rpc_bounds, many_slow_writers_leave_memory_for_others)
+{
+    uint8_t *record = calloc(1, 300000), *args = calloc(1, 262144);
+    uint8_t *answer = malloc(RPC_MAX_DATA + 64);
+    uint64_t sum = 0;
+    size_t n;
+    int slow[8], fd;
+
+    start_with((struct rpc_server_config){.workers = 2, .io_threads = 1, .max_memory = 32u << 20});
+    limit = throttle_new(1, &rpc_throttle_owner);
+    n = peer_call(record, 1, PROG, 3, PROC_LIMITED, args, 262144);
+    peer_put_u32(record + 44, 1000); /* what it costs */
+    for (int i = 0; i < 8; i++) {
+        slow[i] = dial();
+        /* As much as it takes without waiting: 8 MiB each would be 64 MiB. */
+        for (int k = 0; k < 32; k++) {
+            ssize_t sent = send(slow[i], record, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+            sum += sent > 0 ? (uint64_t)sent : 0;
+            if (sent != (ssize_t)n)
+                break;
+            usleep(1000);
+        }
+    }
+    cr_assert_gt(sum, 16u << 20);
+    /* All are held by the limit for ever; another client is served, with large answers too. */
+    cr_assert_leq(stats().memory, 28u << 20);
+    fd = dial();
+    for (uint32_t i = 0; i < 20; i++) {
+        call_u32(fd, i, PROC_BIG, RPC_MAX_DATA, 0);
+        cr_assert_eq(peer_reply(fd, answer, RPC_MAX_DATA + 64), RPC_MAX_DATA + 28);
+    }
+    /* What they have sent and we have not read keeps their end from us: it comes once all is read.
+     */
+    for (int i = 0; i < 8; i++)
+        close(slow[i]);
+    close(fd);
+    throttle_set_rate(limit, 0, clock_mono_ns());
+    await(s.memory == 0 && s.connections == 0);
+    free(record);
+    free(args);
+    free(answer);
+}
+
 Test(rpc_bounds, out_of_descriptors_does_not_spin_and_heals)
 {
     struct rlimit limits = {.rlim_cur = 40, .rlim_max = 40};
