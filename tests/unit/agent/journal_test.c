@@ -113,7 +113,8 @@ Test(journal, write_cut_short_leaves_the_record_before)
     cr_assert_eq(r.bound[USAGE_BYTES], 100);
 }
 
-/* The slot before the newest is clean here: falling back to it would believe figures that are old. */
+/* The slot before the newest is clean here: falling back to it would believe figures that are old.
+ */
 Test(journal, any_byte_changed_is_never_trusted)
 {
     const struct journal_record open = {.bound = {64 * MIB, 1024}};

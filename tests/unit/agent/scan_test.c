@@ -1,4 +1,5 @@
-/* The scan after an unclean stop: beside a service that changes everything, it finds the exact figures. */
+/* The scan after an unclean stop: beside a service that changes everything, it finds the exact
+ * figures. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -140,16 +141,18 @@ Test(scan, closing_stops_it_and_the_next_opening_scans_again)
     storage_close(s);
 }
 
-/* ---- beside a service ----------------------------------------------------------------------------------- */
+/* ---- beside a service
+ * ----------------------------------------------------------------------------------- */
 
 /*
- * A small service: threads that create, write, truncate, link, remove, rename within and across folders and
- * move whole folders, and book it as the NFS server does. An inode's charge changes under its lock.
+ * A small service: threads that create, write, truncate, link, remove, rename within and across
+ * folders and move whole folders, and book it as the NFS server does. An inode's charge changes
+ * under its lock.
  */
-#define FOLDERS    8
-#define FILES      600 /* a folder at the start; more than a batch */
-#define SERVANTS   4
-#define INO_LOCKS  64
+#define FOLDERS   8
+#define FILES     600 /* a folder at the start; more than a batch */
+#define SERVANTS  4
+#define INO_LOCKS 64
 
 struct service {
     struct storage_volume *volume;
@@ -453,7 +456,8 @@ Test(scan, figures_are_exact_beside_a_service_that_changes_everything, .timeout 
     }
 }
 
-/* ---- the set ---------------------------------------------------------------------------------------------- */
+/* ---- the set
+ * ---------------------------------------------------------------------------------------------- */
 
 Test(inoset, holds_what_was_added_and_nothing_else)
 {

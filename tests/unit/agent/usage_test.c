@@ -48,9 +48,9 @@ Test(usage, file_counts_the_smaller_of_rounded_size_and_blocks)
         uint64_t charge;
     } rows[] = {
         {0, 0, 0},
-        {0, 8, 0},                /* preallocated past the end */
-        {1, 8, 4096},             /* a small file on 4 KiB blocks */
-        {1, 0, 0},                /* inline in the inode, or a hole */
+        {0, 8, 0},    /* preallocated past the end */
+        {1, 8, 4096}, /* a small file on 4 KiB blocks */
+        {1, 0, 0},    /* inline in the inode, or a hole */
         {4096, 8, 4096},
         {4097, 16, 8192},
         {4097, 10, 5120},         /* 1 KiB blocks */
@@ -150,8 +150,8 @@ static bool has_room(void *arg)
     return rc == 0;
 }
 
-/* The last quarter of a chunk, 16 MiB, starts the next draw: 8 MiB ahead there always is room, without blocking, as
- * soon as the background has had its turn. */
+/* The last quarter of a chunk, 16 MiB, starts the next draw: 8 MiB ahead there always is room,
+ * without blocking, as soon as the background has had its turn. */
 Test(usage, next_chunk_is_drawn_before_it_is_needed)
 {
     struct storage_volume *v = volume_in(store, &fs_id, 4 * GIB, 100);
@@ -184,14 +184,16 @@ Test(usage, lowered_quota_is_live_and_lets_only_shrink)
     cr_assert_eq(usage_reserve(v->usage, 1, 0, true), -EDQUOT);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ------------------------------------------------------------------------------------------- */
 
 #define RACERS 6
 
 struct race {
     struct storage_volume *volume;
     uint64_t quota;
-    _Atomic int64_t truth; /* what the "disk" holds: raised after reserving, lowered before settling */
+    _Atomic int64_t
+        truth; /* what the "disk" holds: raised after reserving, lowered before settling */
     atomic_bool passed, stop;
 };
 
@@ -244,7 +246,8 @@ static void *change_quota(void *arg)
     return NULL;
 }
 
-/* The bound and the ceiling move up and down beneath the reservations; the higher quota is never passed. */
+/* The bound and the ceiling move up and down beneath the reservations; the higher quota is never
+ * passed. */
 Test(usage, quota_is_not_passed_while_it_changes, .timeout = 60)
 {
     struct race race = {.quota = 16 * MIB};
@@ -262,7 +265,8 @@ Test(usage, quota_is_not_passed_while_it_changes, .timeout = 60)
     cr_assert_eq(usage_of(race.volume).used_bytes, (uint64_t)race.truth);
 }
 
-/* ---- restarts ------------------------------------------------------------------------------------------- */
+/* ---- restarts
+ * ------------------------------------------------------------------------------------------- */
 
 Test(usage, clean_close_keeps_the_exact_figures)
 {
@@ -279,7 +283,8 @@ Test(usage, clean_close_keeps_the_exact_figures)
     cr_assert_not(stats.scanning);
 }
 
-/* A child that is killed in the middle of reserving; it reports in shared memory what its disk holds. */
+/* A child that is killed in the middle of reserving; it reports in shared memory what its disk
+ * holds. */
 struct report {
     _Atomic uint64_t truth;
     _Atomic uint64_t files;
@@ -404,7 +409,8 @@ Test(usage, bound_comes_down_after_much_was_removed)
     cr_assert_leq(bound, 64 * MIB);
 }
 
-/* One draw holds 64 MiB, and half of what is left near the quota, so that little is lost to a crash there. */
+/* One draw holds 64 MiB, and half of what is left near the quota, so that little is lost to a crash
+ * there. */
 Test(usage, chunks_halve_near_the_quota)
 {
     struct storage_volume *v = volume_in(store, &fs_id, 128 * MIB, 100);
