@@ -293,7 +293,7 @@ struct volume *volume_find_export(struct volume_table *t, struct in_addr endpoin
     struct volume *best = NULL;
     const char *below;
 
-    if (*path != '/')
+    if (*path != '/' || has_dot_dot(path))
         return NULL;
     pthread_rwlock_rdlock(&t->lock);
     for (size_t i = 0; i < t->nbuckets; i++)

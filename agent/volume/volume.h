@@ -84,8 +84,8 @@ extern struct volume_table *volume_table;
 struct volume *volume_get(struct volume_table *t, const struct uuid *fs_id); /* referenced, or NULL */
 void volume_put(struct volume *v);
 /* The volume whose export path is `path` or a parent folder of it, at an endpoint; *rest is then the path below the
- * export ("" or "a/b"; as it was given, so "a/../b" or "a//b" if that was). Never a prefix that ends inside a name.
- * Referenced, or NULL. */
+ * export ("" or "a/b"). Never a prefix that ends inside a name, and nothing for a path with ".." in it. Referenced, or
+ * NULL. */
 struct volume *volume_find_export(struct volume_table *t, struct in_addr endpoint, const char *path, const char **rest);
 struct export_access volume_access(const struct volume *v, struct in_addr client);
 /* Snapshot of the volumes for listing (MOUNT EXPORT, metrics): referenced, in order of their ids; the caller puts each and

@@ -363,8 +363,8 @@ Test(volume, export_is_found_by_whole_names)
     expect_export("127.77.0.1", "", NULL, "");
     expect_export("127.77.0.1", "/../vol1", NULL, "");
     expect_export("127.77.0.1", "/x/../vol1", NULL, "");
-    expect_export("127.77.0.1", "/vol1/../vol10", one,
-                  "../vol10"); /* below vol1, where it goes nowhere */
+    expect_export("127.77.0.1", "/vol1/../vol10", NULL, "");
+    expect_export("127.77.0.1", "/vol1/..a/b..", one, "..a/b..");
     /* The same path at another address is another volume; at a third none. */
     expect_export("127.77.0.2", "/vol1", other, "");
     expect_export("127.77.0.2", "/vol10", NULL, "");
