@@ -35,7 +35,7 @@ static int grow(struct inoset *set)
     struct inoset bigger = {.nbuckets = set->nbuckets > 0 ? set->nbuckets * 2 : 64,
                             .npages = set->npages};
 
-    bigger.buckets = calloc(bigger.nbuckets, sizeof(*bigger.buckets));
+    bigger.buckets = calloc(bigger.nbuckets, sizeof(struct inoset_page *));
     if (!bigger.buckets)
         return -ENOMEM;
     for (size_t i = 0; i < set->nbuckets; i++) {

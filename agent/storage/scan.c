@@ -35,6 +35,7 @@
 #include "common/log.h"
 
 #define BATCH       256
+#define SOURCES     32  /* folders that a batch is read from: small ones share the wait */
 #define HANDLE_MAX  128 /* MAX_HANDLE_SZ */
 #define MAX_TOKENS  8   /* operations of one thread inside one another; more are not waited for */
 #define REST_MAX_NS (100 * NS_PER_MS)
@@ -49,9 +50,17 @@ struct place {
     } handle;
 };
 
+/* What the batch at hand is read from. */
+struct source {
+    int path;  /* of an object that is to be counted itself, else -1 */
+    DIR *dir;  /* NULL: it is no folder, or gone */
+    bool read; /* to its end */
+};
+
 struct entry {
     uint64_t ino;
-    char name[NAME_MAX + 1];
+    const struct source *source;
+    char name[NAME_MAX + 1]; /* "": the source itself */
 };
 
 struct scan {
@@ -63,6 +72,9 @@ struct scan {
     uint64_t serial;
     struct place *pending; /* the scan's own: depth first, so that it stays short */
     struct entry *batch;
+    struct source
+        sources[SOURCES]; /* from the first; one that is not read to its end is the last */
+    unsigned nsources;
 
     pthread_mutex_t lock;
     pthread_cond_t left; /* a side of `inside` is empty, or stopping */
@@ -215,19 +227,31 @@ static void fail(struct scan *s, const char *what, int error)
     pthread_mutex_unlock(&s->lock);
 }
 
+static bool may_go_on(struct scan *s)
+{
+    bool go_on;
+
+    pthread_mutex_lock(&s->lock);
+    go_on = !s->stopping && !s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
 /* Counts `name` if it still is the inode `ino` (0: whatever it is) and nobody has. Inode numbers
  * are not reused under our feet: who frees one counts it first. */
-static void visit(struct scan *s, int dir, const char *name, int flags, uint64_t ino)
+static void visit(struct scan *s, const struct entry *e)
 {
+    bool itself = e->name[0] == '\0', same;
+    int at = itself ? e->source->path : dirfd(e->source->dir);
+    int flags = AT_NO_AUTOMOUNT | (itself ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW);
     struct stat st;
-    bool same;
 
     /* Once without the lock, so that no operation waits for the disk. */
-    if (fstatat(dir, name, &st, flags) != 0)
+    if (fstatat(at, e->name, &st, flags) != 0)
         return;
     pthread_mutex_lock(&s->lock);
-    same = fstatat(dir, name, &st, flags) == 0 && st.st_dev == s->device &&
-           (ino == 0 || st.st_ino == ino);
+    same = fstatat(at, e->name, &st, flags) == 0 && st.st_dev == s->device &&
+           (e->ino == 0 || st.st_ino == e->ino);
     if (same) {
         int added = inoset_add(&s->counted, st.st_ino);
 
@@ -237,8 +261,8 @@ static void visit(struct scan *s, int dir, const char *name, int flags, uint64_t
             count(s, st.st_ino, usage_charge(&st));
     }
     pthread_mutex_unlock(&s->lock);
-    if (same && S_ISDIR(st.st_mode) && *name != '\0') {
-        struct place *p = place_of(dir, name, 0);
+    if (same && S_ISDIR(st.st_mode) && !itself) {
+        struct place *p = place_of(at, e->name, 0);
 
         if (p) {
             p->counted = true;
@@ -250,24 +274,99 @@ static void visit(struct scan *s, int dir, const char *name, int flags, uint64_t
     }
 }
 
-/* The next names of a folder into the batch; 0 at its end. */
-static size_t read_batch(struct scan *s, DIR *dir)
+/* Opens a place as the next source; adds the place itself to the batch when it is not counted yet.
+ */
+static void open_source(struct scan *s, struct place *p, size_t *n)
 {
-    struct dirent *d;
-    size_t n = 0;
+    struct source *source = &s->sources[s->nsources];
+    int fd;
 
-    while (n < BATCH && (errno = 0, d = readdir(dir))) {
-        struct entry *e = &s->batch[n];
+    source->path = open_by_handle_at(s->root, &p->handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (source->path < 0) {
+        if (!is_gone(errno))
+            fail(s, "opening by handle", errno);
+        return;
+    }
+    fd = openat(source->path, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    source->dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!source->dir && !is_gone(errno))
+        fail(s, "opening a folder", errno);
+    if (!source->dir && fd >= 0)
+        close(fd);
+    source->read = !source->dir;
+    if (!p->counted) {
+        struct entry *e = &s->batch[(*n)++];
+
+        e->ino = 0;
+        e->source = source;
+        e->name[0] = '\0';
+    }
+    s->nsources++;
+}
+
+static void read_source(struct scan *s, struct source *source, size_t *n)
+{
+    struct dirent *d = NULL;
+
+    while (*n < BATCH && (errno = 0, d = readdir(source->dir))) {
+        struct entry *e = &s->batch[*n];
 
         if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
             continue;
         e->ino = d->d_ino;
+        e->source = source;
         memcpy(e->name, d->d_name, strlen(d->d_name) + 1);
-        n++;
+        ++*n;
     }
-    if (n < BATCH && errno != 0 && !is_gone(errno))
+    if (d)
+        return; /* the batch is full */
+    if (*n < BATCH && errno != 0 && !is_gone(errno))
         fail(s, "reading a folder", errno);
+    source->read = *n < BATCH;
+}
+
+/* The next batch, from the source that is not at its end and from what is pending. */
+static size_t gather(struct scan *s)
+{
+    size_t n = 0;
+
+    if (s->nsources > 0)
+        read_source(s, &s->sources[0], &n);
+    while (n < BATCH && s->pending && s->nsources < SOURCES) {
+        struct place *p = s->pending;
+        unsigned before = s->nsources;
+
+        s->pending = p->next;
+        open_source(s, p, &n);
+        free(p);
+        if (s->nsources > before && n < BATCH && !s->sources[before].read)
+            read_source(s, &s->sources[before], &n);
+    }
     return n;
+}
+
+static void close_source(struct source *source)
+{
+    if (source->dir)
+        closedir(source->dir);
+    close(source->path);
+}
+
+/* Closes the sources; one that is not at its end becomes the first, unless `all`. */
+static void close_sources(struct scan *s, bool all)
+{
+    struct source last = {.read = true};
+
+    while (s->nsources > 0) {
+        const struct source *source = &s->sources[--s->nsources];
+
+        if (source->read || all)
+            close_source(&s->sources[s->nsources]);
+        else
+            last = *source; /* the last one, or there is none */
+    }
+    if (!last.read)
+        s->sources[s->nsources++] = last;
 }
 
 /* Takes at most half of a processor, however large the volume is. */
@@ -278,59 +377,18 @@ static void rest(struct scan *s, uint64_t since_ns)
     job_rest(s->usage->scanner, &s->job, busy < REST_MAX_NS ? busy : REST_MAX_NS);
 }
 
-static void walk(struct scan *s, int fd)
+static void walk(struct scan *s)
 {
-    DIR *dir = fdopendir(fd);
-    size_t n;
-
-    if (!dir) {
-        fail(s, "opening a folder", errno);
-        close(fd);
-        return;
-    }
-    for (;;) {
+    while ((s->nsources > 0 || s->pending) && may_go_on(s)) {
         uint64_t start = clock_mono_ns();
+        size_t n = gather(s);
 
-        n = read_batch(s, dir);
-        if (n == 0 || !wait_for_operations(s))
-            break;
-        for (size_t i = 0; i < n; i++)
-            visit(s, dirfd(dir), s->batch[i].name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-                  s->batch[i].ino);
-        if (n == BATCH)
-            rest(s, start);
+        if (n > 0 && wait_for_operations(s))
+            for (size_t i = 0; i < n; i++)
+                visit(s, &s->batch[i]);
+        close_sources(s, false);
+        rest(s, start);
     }
-    closedir(dir);
-}
-
-static void walk_place(struct scan *s, struct place *p)
-{
-    int fd = open_by_handle_at(s->root, &p->handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    int dir;
-
-    if (fd < 0) {
-        if (!is_gone(errno))
-            fail(s, "opening by handle", errno);
-        return;
-    }
-    if (!p->counted)
-        visit(s, fd, "", AT_EMPTY_PATH, 0);
-    dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir >= 0)
-        walk(s, dir);
-    else if (!is_gone(errno))
-        fail(s, "opening a folder", errno);
-    close(fd);
-}
-
-static bool may_go_on(struct scan *s)
-{
-    bool go_on;
-
-    pthread_mutex_lock(&s->lock);
-    go_on = !s->stopping && !s->failed;
-    pthread_mutex_unlock(&s->lock);
-    return go_on;
 }
 
 /* Ends the scan, unless something was renamed since it last looked. */
@@ -360,17 +418,12 @@ static void run(struct job *job)
     uint64_t start = clock_mono_ns();
 
     do {
-        while (s->pending && may_go_on(s)) {
-            struct place *p = s->pending;
-
-            s->pending = p->next;
-            walk_place(s, p);
-            free(p);
-        }
+        walk(s);
         /* What was renamed is told by the end of the rename; what was told may be visited after it.
          */
         wait_for_operations(s);
     } while (!finish(s));
+    close_sources(s, true);
     free(s->batch);
     s->batch = NULL;
     if (s->failed)

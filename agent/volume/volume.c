@@ -396,19 +396,24 @@ struct volume_table *volume_table_new(void)
     return volume_table_with(resolve_system);
 }
 
+/* Any volume of the table, or NULL. Under `change`, which is what changes the table. */
+static struct volume *any(const struct volume_table *t)
+{
+    for (size_t i = 0; i < t->nbuckets; i++)
+        if (t->buckets[i])
+            return t->buckets[i];
+    return NULL;
+}
+
 void volume_close_all(struct volume_table *t)
 {
-    struct volume **list;
-    size_t n;
+    struct volume *v;
 
     pthread_mutex_lock(&t->change);
-    list = volume_list(t, &n);
-    for (size_t i = 0; i < n; i++) {
-        take_out(t, list[i]);
-        put_here(list[i]); /* the table's */
-        put_here(list[i]); /* the list's */
+    while ((v = any(t))) {
+        take_out(t, v);
+        put_here(v);
     }
-    free(list);
     pthread_mutex_unlock(&t->change);
     job_drain(t->closer);
 }

@@ -417,11 +417,11 @@ Test(usage, chunks_halve_near_the_quota)
     const struct usage_gauge *g = &v->usage->gauges[USAGE_BYTES];
 
     cr_assert_eq(usage_reserve(v->usage, 0, 0, true), 0);
-    cr_assert_eq(g->bound, 64 * MIB);
+    cr_assert_eq((uint64_t)g->bound, 64 * MIB);
     cr_assert_eq(usage_reserve(v->usage, 64 * MIB + 4096, 0, true), 0);
-    cr_assert_leq(g->bound, 96 * MIB + 4096);
+    cr_assert_leq((uint64_t)g->bound, 96 * MIB + 4096);
     cr_assert_eq(usage_reserve(v->usage, 64 * MIB - 4096, 0, true), 0);
-    cr_assert_eq(g->bound, 128 * MIB);
+    cr_assert_eq((uint64_t)g->bound, 128 * MIB);
 }
 
 Test(usage, damaged_journal_counts_as_full_until_the_scan_has_run)
