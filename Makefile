@@ -22,7 +22,7 @@ CFLAGS  ?= -O2 -g
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(VERSION)"' -pthread $(CFLAGS) $(SANFLAGS) \
              -I. -I$(BUILD)/gen $(PKG_CFLAGS)
 
-LIBS_COMMON := -lmicrohttpd -ljansson -lgnutls -lsodium -lm
+LIBS_COMMON := -lm -lmicrohttpd -ljansson -lgnutls -lsodium -lm
 LIBS_API    := $(LIBS_COMMON) -lsqlite3
 LIBS_AGENT  := $(LIBS_COMMON) -lcurl -ltirpc
 LIBS_BENCH  := $(LIBS_COMMON) -lsqlite3
