@@ -1,0 +1,101 @@
+/* Numbers of NFS version 3, RFC 1813. */
+#ifndef AGENT_NFS_NFS_PROTO_H
+#define AGENT_NFS_NFS_PROTO_H
+
+#define NFS_PROGRAM 100003
+#define NFS_V3      3
+
+#define NFS_MAX_NAME   255
+#define NFS_MAX_PATH   4095 /* of a symbolic link's text: what Linux keeps */
+#define NFS_COOKIEVERF 8
+#define NFS_CREATEVERF 8
+#define NFS_WRITEVERF  8
+
+/* 2.6 nfsstat3 */
+enum nfs_status {
+    NFS_OK = 0,
+    NFSERR_PERM = 1,
+    NFSERR_NOENT = 2,
+    NFSERR_IO = 5,
+    NFSERR_NXIO = 6,
+    NFSERR_ACCES = 13,
+    NFSERR_EXIST = 17,
+    NFSERR_XDEV = 18,
+    NFSERR_NODEV = 19,
+    NFSERR_NOTDIR = 20,
+    NFSERR_ISDIR = 21,
+    NFSERR_INVAL = 22,
+    NFSERR_FBIG = 27,
+    NFSERR_NOSPC = 28,
+    NFSERR_ROFS = 30,
+    NFSERR_MLINK = 31,
+    NFSERR_NAMETOOLONG = 63,
+    NFSERR_NOTEMPTY = 66,
+    NFSERR_DQUOT = 69,
+    NFSERR_STALE = 70,
+    NFSERR_BADHANDLE = 10001,
+    NFSERR_NOT_SYNC = 10002,
+    NFSERR_BAD_COOKIE = 10003,
+    NFSERR_NOTSUPP = 10004,
+    NFSERR_TOOSMALL = 10005,
+    NFSERR_SERVERFAULT = 10006,
+    NFSERR_BADTYPE = 10007,
+    NFSERR_JUKEBOX = 10008,
+};
+
+/* 2.5 ftype3 */
+enum nfs_type {
+    NF_REG = 1,
+    NF_DIR = 2,
+    NF_BLK = 3,
+    NF_CHR = 4,
+    NF_LNK = 5,
+    NF_SOCK = 6,
+    NF_FIFO = 7
+};
+
+enum nfs_proc_number {
+    NFSPROC_NULL,
+    NFSPROC_GETATTR,
+    NFSPROC_SETATTR,
+    NFSPROC_LOOKUP,
+    NFSPROC_ACCESS,
+    NFSPROC_READLINK,
+    NFSPROC_READ,
+    NFSPROC_WRITE,
+    NFSPROC_CREATE,
+    NFSPROC_MKDIR,
+    NFSPROC_SYMLINK,
+    NFSPROC_MKNOD,
+    NFSPROC_REMOVE,
+    NFSPROC_RMDIR,
+    NFSPROC_RENAME,
+    NFSPROC_LINK,
+    NFSPROC_READDIR,
+    NFSPROC_READDIRPLUS,
+    NFSPROC_FSSTAT,
+    NFSPROC_FSINFO,
+    NFSPROC_PATHCONF,
+    NFSPROC_COMMIT,
+    NFSPROC_COUNT
+};
+
+/* 3.3.4 ACCESS */
+#define ACCESS_READ    0x01u
+#define ACCESS_LOOKUP  0x02u
+#define ACCESS_MODIFY  0x04u
+#define ACCESS_EXTEND  0x08u
+#define ACCESS_DELETE  0x10u
+#define ACCESS_EXECUTE 0x20u
+
+enum nfs_stable { UNSTABLE = 0, DATA_SYNC = 1, FILE_SYNC = 2 };    /* 3.3.7 stable_how */
+enum nfs_createmode { UNCHECKED = 0, GUARDED = 1, EXCLUSIVE = 2 }; /* 3.3.8 createmode3 */
+enum nfs_time_how { DONT_CHANGE = 0, SET_TO_SERVER_TIME = 1, SET_TO_CLIENT_TIME = 2 };
+
+/* 3.3.19 FSINFO properties */
+#define FSF3_LINK        0x01u
+#define FSF3_SYMLINK     0x02u
+#define FSF3_HOMOGENEOUS 0x08u
+#define FSF3_CANSETTIME  0x10u
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * WRITE and COMMIT, RFC 1813 3.3.7 and 3.3.21, and the write verifier: random at each start, so
+ * unique below a second and over restarts, and changed whenever a sync failed, so that clients send
+ * again what may be lost.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/nfs/nfs_op.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+static _Atomic uint64_t verifier, sync_failures;
+
+void nfs_new_write_verifier(void)
+{
+    uint64_t v;
+
+    randombytes_buf(&v, sizeof v);
+    atomic_store(&verifier, v);
+}
+
+void nfs_write_verifier(uint8_t out[static NFS_WRITEVERF])
+{
+    uint64_t v = atomic_load_explicit(&verifier, memory_order_acquire);
+
+    memcpy(out, &v, NFS_WRITEVERF);
+}
+
+uint64_t nfs_sync_failures(void)
+{
+    return atomic_load(&sync_failures);
+}
+
+static int sync_failed(const struct nfs_op *op, int error)
+{
+    char fs_id[UUID_TEXT_MAX];
+
+    log_error("volume %s: sync failed: %s; clients will send again",
+              uuid_format(&op->vol->fs_id, fs_id), strerror(error));
+    nfs_new_write_verifier();
+    atomic_fetch_add(&sync_failures, 1);
+    return nfs_status(error);
+}
+
+int nfs_sync_object(struct nfs_op *op, unsigned n)
+{
+    struct nfs_object *o = &op->obj[n];
+    int fd, rc = 0;
+
+    if (storage_durability(op->vol->store->store) == DURABILITY_PROCESS)
+        return 0;
+    if (S_ISREG(o->st.st_mode)) {
+        fd = inode_data_fd(op->vol, o->inode, false, true);
+        if (fd < 0)
+            return nfs_status(fd);
+        return fsync(fd) == 0 ? 0 : sync_failed(op, errno);
+    }
+    if (!S_ISDIR(o->st.st_mode))
+        /* Links and nodes cannot be opened for it. */
+        return syncfs(op->vol->store->root) == 0 ? 0 : sync_failed(op, errno);
+    fd = openat(o->inode->path_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return nfs_status(errno);
+    if (fsync(fd) != 0)
+        rc = sync_failed(op, errno);
+    close(fd);
+    return rc;
+}
+
+/* ---- WRITE
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+struct write_args {
+    uint64_t offset;
+    uint32_t count, stable;
+    const uint8_t *data;
+    uint32_t len;
+};
+
+static bool get_args(struct xdr_in *x, struct nfs_fh *fh, struct write_args *w)
+{
+    if (!nfs_get_fh(x, fh))
+        return false;
+    w->offset = xdr_get_u64(x);
+    w->count = xdr_get_u32(x);
+    w->stable = xdr_get_u32(x);
+    w->data = xdr_get_opaque(x, RPC_MAX_RECORD, &w->len);
+    return !x->failed && w->stable <= FILE_SYNC;
+}
+
+#define BLOCK UINT64_C(4096)
+
+static uint64_t round_up(uint64_t v)
+{
+    return (v + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* The most that a write can add to the file's charge: not more than the blocks that it touches and
+ * what maps them, nor more than what the file lacks of its size in whole blocks. Overwriting in a
+ * full volume adds nothing. */
+static uint64_t growth_bound(const struct nfs_object *o, uint64_t offset, uint64_t len)
+{
+    uint64_t end = round_up(offset + len), blocks = end - offset / BLOCK * BLOCK + 4 * BLOCK;
+    uint64_t size = round_up((uint64_t)o->st.st_size), charged = inode_charged(o->inode), missing;
+
+    if (size < end)
+        size = end;
+    missing = size > charged ? size - charged : 0;
+    return missing < blocks ? missing : blocks;
+}
+
+/* Writes all of it, or until an error behind the first byte; the number of bytes is in *done. */
+static int write_data(int fd, const struct write_args *w, size_t *done)
+{
+    for (*done = 0; *done < w->len;) {
+        ssize_t n = pwrite(fd, w->data + *done, w->len - *done, (off_t)(w->offset + *done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return *done > 0 ? 0 : nfs_status(n < 0 ? errno : EIO);
+        *done += (size_t)n;
+    }
+    return 0;
+}
+
+/* Set-id bits go with a write by anybody but root; the descriptor is root's, so the kernel would
+ * keep them. */
+static int clear_set_id(const struct nfs_op *op, int fd)
+{
+    mode_t mode = op->obj[0].st.st_mode;
+
+    if (op->cred.uid == 0 || !(mode & (S_ISUID | S_ISGID)))
+        return 0;
+    return fchmod(fd, mode & 01777) == 0 ? 0 : nfs_status(errno);
+}
+
+static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
+{
+    struct nfs_object *o = &op->obj[0];
+    struct usage *usage = op->vol->store->usage;
+    uint64_t reserved;
+    int fd, rc;
+
+    if (!S_ISREG(o->st.st_mode) || w->count != w->len)
+        return NFSERR_INVAL;
+    if (w->offset > INT64_MAX || w->len > INT64_MAX - w->offset)
+        return NFSERR_FBIG;
+    if (!(fs_permission(&op->cred, &o->st) & W_OK) && op->cred.uid != o->st.st_uid)
+        return NFSERR_ACCES;
+    if (w->len > RPC_MAX_DATA)
+        w->len = RPC_MAX_DATA;
+    fd = inode_data_fd(op->vol, o->inode, true, op->call->may_block);
+    if (fd < 0)
+        return fd == -EAGAIN && !op->call->may_block ? NFS_OFFLOAD : nfs_status(fd);
+    reserved = growth_bound(o, w->offset, w->len);
+    rc = usage_reserve(usage, reserved, 0, op->call->may_block);
+    if (rc != 0)
+        return rc == -EAGAIN && !op->call->may_block ? NFS_OFFLOAD : nfs_status(rc);
+    nfs_change_begin(op, 0);
+    inode_charge_begin(op->vol, o->inode);
+    rc = clear_set_id(op, fd);
+    if (rc == 0)
+        rc = write_data(fd, w, done);
+    nfs_change_end(op, 0);
+    usage_settle(usage, reserved, 0, inode_charge_end(o->inode, &o->st), 0);
+    if (rc == 0 && w->stable != UNSTABLE &&
+        storage_durability(op->vol->store->store) == DURABILITY_POWER &&
+        (w->stable == DATA_SYNC ? fdatasync(fd) : fsync(fd)) != 0)
+        rc = sync_failed(op, errno);
+    return rc;
+}
+
+static void put_written(struct nfs_op *op, size_t done, uint32_t stable)
+{
+    struct xdr_out *x = &op->call->res;
+    uint8_t verf[NFS_WRITEVERF];
+
+    nfs_write_verifier(verf);
+    xdr_put_u32(x, NFS_OK);
+    nfs_put_wcc(op, 0);
+    xdr_put_u32(x, (uint32_t)done);
+    xdr_put_u32(x, stable);
+    xdr_put_fixed(x, verf, sizeof verf);
+}
+
+int nfs_write(struct nfs_op *op)
+{
+    struct write_args w = {0};
+    struct nfs_fh fh;
+    size_t done = 0;
+    int rc, admit;
+
+    if (!get_args(&op->call->args, &fh, &w))
+        return NFS_GARBAGE;
+    rc = nfs_resolve_fh(op, 0, &fh, true);
+    if (rc == 0 || rc == NFS_OFFLOAD) {
+        admit = nfs_admit(op, w.len < RPC_MAX_DATA ? w.len : RPC_MAX_DATA);
+        if (admit != 0)
+            return admit;
+    }
+    /* Syncing blocks; what is left in the page cache does not wait for the disk. */
+    if (rc == 0 && w.stable != UNSTABLE &&
+        storage_durability(op->vol->store->store) == DURABILITY_POWER)
+        rc = nfs_must_block(op);
+    if (rc == 0)
+        rc = write_object(op, &w, &done);
+    if (rc == NFS_OFFLOAD)
+        return rc;
+    nfs_moved(op, rc == 0 ? done : 0);
+    if (op->vol)
+        volume_count_write(op->vol, rc == 0 ? done : 0, clock_mono_ns() - op->call->arrived_ns);
+    if (rc == 0)
+        put_written(op, done, w.stable);
+    return rc;
+}
+
+/* ---- COMMIT
+ * ----------------------------------------------------------------------------------------------------------------
+ */
+
+int nfs_commit(struct nfs_op *op)
+{
+    struct xdr_in *args = &op->call->args;
+    uint8_t verf[NFS_WRITEVERF];
+    struct nfs_fh fh;
+    int rc;
+
+    if (!nfs_get_fh(args, &fh))
+        return NFS_GARBAGE;
+    /* The range: syncing the whole file is always allowed. */
+    xdr_get_u64(args);
+    xdr_get_u32(args);
+    if (args->failed)
+        return NFS_GARBAGE;
+    if ((rc = nfs_must_block(op)) != 0 || (rc = nfs_resolve_fh(op, 0, &fh, true)) != 0)
+        return rc;
+    if (!S_ISREG(op->obj[0].st.st_mode))
+        return NFSERR_INVAL;
+    /* Before the sync: a failure of another one in between must be seen as a change. */
+    nfs_write_verifier(verf);
+    if ((rc = nfs_sync_object(op, 0)) != 0)
+        return rc;
+    xdr_put_u32(&op->call->res, NFS_OK);
+    nfs_put_wcc(op, 0);
+    xdr_put_fixed(&op->call->res, verf, sizeof verf);
+    return 0;
+}
