@@ -158,6 +158,7 @@ void nfs_start(void)
     objects = limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? (limit.rlim_cur - OTHER_DESCRIPTORS) / 2
                                                      : limit.rlim_cur / 4;
     inode_cache_init(objects < MAX_OBJECTS ? objects : MAX_OBJECTS);
+    volume_on_retire(inode_forget_volume);
     nfs_new_write_verifier();
     for (size_t i = 0; i < NFSPROC_COUNT; i++)
         rpc_procs[i] = (struct rpc_proc){table[i].name, nfs_dispatch};

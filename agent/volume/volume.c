@@ -637,6 +637,13 @@ static int change(struct volume_table *t, struct volume *v, const struct volume_
     return 0;
 }
 
+static void (*retire_hook)(const struct uuid *fs_id);
+
+void volume_on_retire(void (*hook)(const struct uuid *fs_id))
+{
+    retire_hook = hook;
+}
+
 /* Out of the table, nothing waits at its limit any more. The table's reference is the caller's
  * then. */
 static void take_out_of_service(struct volume_table *t, struct volume *v)
@@ -644,6 +651,8 @@ static void take_out_of_service(struct volume_table *t, struct volume *v)
     v->gone = true; /* before the table: who has it already must see it */
     take_out(t, v);
     throttle_flush(v->throttle, clock_mono_ns());
+    if (retire_hook)
+        retire_hook(&v->fs_id);
 }
 
 static int delete (struct volume_table *t, struct storage *storage, struct volume *v,
