@@ -391,45 +391,52 @@ static void walk(struct scan *s)
     }
 }
 
+enum outcome { SCAN_GOES_ON, SCAN_FOUND, SCAN_FAILED, SCAN_STOPPED };
+
 /* Ends the scan, unless something was renamed since it last looked. */
-static bool finish(struct scan *s)
+static enum outcome finish(struct scan *s)
 {
-    bool done;
+    enum outcome outcome;
 
     pthread_mutex_lock(&s->lock);
-    done = !s->renamed || s->stopping || s->failed;
-    if (!done) {
+    outcome = s->stopping  ? SCAN_STOPPED
+              : s->failed  ? SCAN_FAILED
+              : s->renamed ? SCAN_GOES_ON
+                           : SCAN_FOUND;
+    if (outcome == SCAN_GOES_ON) {
         s->pending = s->renamed;
         s->renamed = NULL;
     } else {
         s->active = false;
         s->usage->scanning = false;
         inoset_free(&s->counted);
-        if (!s->stopping && !s->failed)
-            usage_scanned(s->usage, s->found, s->start);
     }
+    if (outcome == SCAN_FOUND)
+        usage_scanned(s->usage, s->found, s->start);
     pthread_mutex_unlock(&s->lock);
-    return done;
+    return outcome;
 }
 
 static void run(struct job *job)
 {
     struct scan *s = (struct scan *)((char *)job - offsetof(struct scan, job));
     uint64_t start = clock_mono_ns();
+    enum outcome outcome;
 
     do {
         walk(s);
         /* What was renamed is told by the end of the rename; what was told may be visited after it.
          */
         wait_for_operations(s);
-    } while (!finish(s));
+        outcome = finish(s);
+    } while (outcome == SCAN_GOES_ON);
     close_sources(s, true);
     free(s->batch);
     s->batch = NULL;
-    if (s->failed)
+    if (outcome == SCAN_FAILED)
         log_error(
             "usage scan: given up; the volume counts with an upper bound until it opens again");
-    else if (!s->stopping)
+    if (outcome == SCAN_FOUND)
         log_info("usage scan: %lld inodes, %lld bytes in %llu ms",
                  (long long)s->found[USAGE_INODES], (long long)s->found[USAGE_BYTES],
                  (unsigned long long)((clock_mono_ns() - start) / NS_PER_MS));
