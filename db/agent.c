@@ -85,7 +85,9 @@ int db_agent_delete(struct db_conn *txn, int64_t id)
 {
     int rc = db_run(txn, db_stmt(txn, STMT_AGENT_DELETE, "i", id));
 
-    return rc == 0 && sqlite3_changes(txn->handle) == 0 ? -ENOENT : rc;
+    if (rc == 0 && sqlite3_changes(txn->handle) == 0)
+        rc = -ENOENT;
+    return rc != 0 ? rc : db_change_forget_agent(txn, id);
 }
 
 int db_agent_each(struct db_conn *c, db_agent_fn *fn, void *arg)
@@ -108,9 +110,7 @@ int db_agent_each(struct db_conn *c, db_agent_fn *fn, void *arg)
     return rc;
 }
 
-/* ---- enrolment tokens
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- enrolment tokens ---- */
 
 int db_enroll_token_add(struct db_conn *txn, const char *token_hash, int64_t expires)
 {
@@ -120,15 +120,19 @@ int db_enroll_token_add(struct db_conn *txn, const char *token_hash, int64_t exp
 int db_enroll_token_use(struct db_conn *txn, const char *token_hash, const char *credential_hash,
                         int64_t now)
 {
-    sqlite3_stmt *s = db_stmt(txn, STMT_TOKEN_GET, "t", token_hash);
-    int rc = db_row(txn, s);
-    int64_t expires = rc == 1 ? sqlite3_column_int64(s, 0) : 0;
-    char *used = rc == 1 ? db_column_text(s, 1) : NULL;
+    sqlite3_stmt *s;
+    char *used;
+    int rc = db_run(txn, db_stmt(txn, STMT_TOKEN_PRUNE, "i", now));
 
+    if (rc != 0)
+        return rc;
+    s = db_stmt(txn, STMT_TOKEN_GET, "t", token_hash);
+    rc = db_row(txn, s);
+    used = rc == 1 ? db_column_text(s, 0) : NULL;
     sqlite3_reset(s);
     if (rc < 0)
         return rc;
-    if (rc == 0 || expires <= now)
+    if (rc == 0)
         rc = -ENOENT;
     else if (used && strcmp(used, credential_hash) != 0)
         rc = -EEXIST;
@@ -138,9 +142,7 @@ int db_enroll_token_use(struct db_conn *txn, const char *token_hash, const char 
     return rc;
 }
 
-/* ---- endpoints
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- endpoints ---- */
 
 int db_endpoint_insert(struct db_conn *txn, const struct db_endpoint *e)
 {

@@ -15,7 +15,7 @@
 #include "common/mem.h"
 #include "db/internal.h"
 
-static int copy_pages(const char *from, const char *to)
+static int copy_pages(const char *from, const char *to, const char *afterwards)
 {
     sqlite3 *source = NULL, *target = NULL;
     sqlite3_backup *backup = NULL;
@@ -29,14 +29,16 @@ static int copy_pages(const char *from, const char *to)
         code = backup ? sqlite3_backup_step(backup, -1) : sqlite3_errcode(target);
         sqlite3_backup_finish(backup);
     }
+    /* One file that needs no journal beside it. */
     if (code == SQLITE_DONE || code == SQLITE_OK)
-        /* One file that needs no journal beside it. */
         code = sqlite3_exec(target, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(target, afterwards, NULL, NULL, NULL);
     if (code != SQLITE_OK)
         log_error("cannot copy %s: %s", from, sqlite3_errstr(code));
     sqlite3_close(source);
     sqlite3_close(target);
-    return db_error(code);
+    return db_error(NULL, code);
 }
 
 static int sync_path(const char *path, int flags)
@@ -50,7 +52,7 @@ static int sync_path(const char *path, int flags)
     return rc;
 }
 
-static int backup_file(const char *from, const char *to)
+static int backup_file(const char *from, const char *to, const char *afterwards)
 {
     char *partial = xasprintf("%s.partial", to), *copy = xstrdup(to);
     int rc;
@@ -61,7 +63,7 @@ static int backup_file(const char *from, const char *to)
         goto out;
     }
     unlink(partial);
-    rc = copy_pages(from, partial);
+    rc = copy_pages(from, partial, afterwards);
     if (rc == 0)
         rc = sync_path(partial, O_RDONLY);
     if (rc == 0 && rename(partial, to) != 0)
@@ -78,16 +80,27 @@ out:
     return rc;
 }
 
+/* A database restored from a copy lives on from an earlier moment: the agents' cursors, made after
+ * it, must not fit. */
+static const char new_feed[] =
+    "UPDATE setting SET value = lower(hex(randomblob(8))) WHERE name = 'feed'";
+
 int db_backup(const char *dir, const char *file)
 {
     char *from = xasprintf("%s/spillway.db", dir), *metrics = xasprintf("%s/metrics.db", dir);
     char *to = xasprintf("%s.metrics", file);
     mode_t mask = umask(0077);
-    int rc = backup_file(from, file);
+    bool has_metrics = access(metrics, F_OK) == 0; /* not before a server ran */
+    int rc = 0;
 
-    /* A server that has not collected metrics yet has no such file. */
-    if (rc == 0 && access(metrics, F_OK) == 0)
-        rc = backup_file(metrics, to);
+    /* The database last: where it is, its metrics are too. */
+    if (has_metrics)
+        rc = backup_file(metrics, to, "");
+    if (rc == 0) {
+        rc = backup_file(from, file, new_feed);
+        if (rc != 0 && has_metrics)
+            unlink(to);
+    }
     umask(mask);
     free(from);
     free(metrics);

@@ -62,11 +62,38 @@ int db_change_each(struct db_conn *c, int64_t agent, const char *cursor, db_chan
     return !stop && rc < 0 ? rc : 0;
 }
 
+/* Deletes an agent's changes up to `seq` and remembers that older cursors miss some. */
+static int prune_agent(struct db_conn *txn, int64_t agent, int64_t seq)
+{
+    int rc = db_run(txn, db_stmt(txn, STMT_CHANGE_FLOOR_SET, "ii", agent, seq));
+
+    return rc != 0 ? rc : db_run(txn, db_stmt(txn, STMT_CHANGE_PRUNE, "ii", agent, seq));
+}
+
 int db_change_prune(struct db_conn *txn, int64_t keep_per_agent)
 {
-    int rc = db_run(txn, db_stmt(txn, STMT_CHANGE_PRUNE_FLOOR, "i", keep_per_agent));
+    int64_t agent = 0;
+    int rc = 0;
 
-    return rc != 0 ? rc : db_run(txn, db_stmt(txn, STMT_CHANGE_PRUNE, ""));
+    /* Agent by agent through the index: what is kept is walked, never the table. */
+    while (rc == 0 &&
+           (agent = single_number(txn, db_stmt(txn, STMT_CHANGE_NEXT_AGENT, "i", agent), 0)) != 0) {
+        int64_t seq =
+            single_number(txn, db_stmt(txn, STMT_CHANGE_PLACE, "ii", agent, keep_per_agent), 0);
+
+        if (seq != 0)
+            rc = prune_agent(txn, agent, seq);
+    }
+    return rc != 0 ? rc : txn->failure;
+}
+
+int db_change_forget_agent(struct db_conn *txn, int64_t agent)
+{
+    int rc = db_run(txn, db_stmt(txn, STMT_CHANGE_PRUNE, "ii", agent, INT64_MAX));
+
+    if (rc == 0)
+        rc = db_run(txn, db_stmt(txn, STMT_CHANGE_FORGET_FLOOR, "i", agent));
+    return rc != 0 ? rc : db_run(txn, db_stmt(txn, STMT_TOMBSTONE_FORGET, "i", agent));
 }
 
 int db_tombstone_add(struct db_conn *txn, int64_t agent, const char *fs_id, int64_t generation)

@@ -18,7 +18,29 @@
 /* Enough for every server thread to read at once; more wait. */
 #define MAX_READERS 16
 
-int db_error(int code)
+static bool is_no_space(int system_errno)
+{
+    return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG;
+}
+
+/* A write that failed for want of room: SQLite says SQLITE_FULL for ENOSPC only; the quota of a
+ * user and the size limit of a process look like broken disks. sqlite3_system_errno() is not set by
+ * a COMMIT, so the files are asked. */
+static bool failed_for_space(sqlite3 *handle)
+{
+    sqlite3_file *log = NULL;
+    int error = 0;
+
+    sqlite3_file_control(handle, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+    if (is_no_space(error))
+        return true;
+    sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log && log->pMethods)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+    return is_no_space(error);
+}
+
+int db_error(sqlite3 *handle, int code)
 {
     switch (code & 0xff) {
     case SQLITE_OK:
@@ -34,6 +56,8 @@ int db_error(int code)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return -EBUSY;
+    case SQLITE_IOERR:
+        return handle && failed_for_space(handle) ? -ENOSPC : -EIO;
     default:
         return -EIO;
     }
@@ -47,7 +71,7 @@ int db_exec(sqlite3 *handle, const char *sql)
     if (code != SQLITE_OK)
         log_error("database: %s (%.60s)", message ? message : sqlite3_errstr(code), sql);
     sqlite3_free(message);
-    return db_error(code);
+    return db_error(handle, code);
 }
 
 char *db_lower(const char *text)
@@ -69,20 +93,38 @@ int db_conn_open(struct db *db, struct db_conn *c, bool writer)
     c->db = db;
     code = sqlite3_open_v2(db->path, &c->handle, flags, NULL);
     if (code != SQLITE_OK) {
+        int rc = db_error(c->handle, code);
+
         log_error("cannot open %s: %s", db->path, sqlite3_errmsg(c->handle));
         db_conn_close(c);
-        return db_error(code);
+        return rc;
     }
     sqlite3_busy_timeout(c->handle, 10000);
     sqlite3_extended_result_codes(c->handle, 1);
-    /* The journal mode is kept in the file; the rest is the connection's. */
+    /* The journal mode is kept in the file; the rest is the connection's. Nothing is mapped: a disk
+     * error on a mapped page is a SIGBUS, here it fails one request. A log that a long reader let
+     * grow is cut back. */
     code = db_exec(c->handle, writer ? "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
                                        "PRAGMA foreign_keys = ON; PRAGMA cache_size = -65536;"
-                                     : "PRAGMA query_only = ON; PRAGMA cache_size = -8192;"
-                                       "PRAGMA mmap_size = 1073741824;");
+                                       "PRAGMA journal_size_limit = 67108864;"
+                                     : "PRAGMA query_only = ON; PRAGMA cache_size = -8192;");
     if (code != 0)
         db_conn_close(c);
     return code;
+}
+
+int db_conn_prepare(struct db_conn *c)
+{
+    for (enum stmt_id id = 0; id < STMT_COUNT; id++) {
+        int code = sqlite3_prepare_v3(c->handle, stmt_text(id), -1, SQLITE_PREPARE_PERSISTENT,
+                                      &c->stmt[id], NULL);
+
+        if (code != SQLITE_OK) {
+            log_error("database: %s in \"%s\"", sqlite3_errmsg(c->handle), stmt_text(id));
+            return db_error(c->handle, code);
+        }
+    }
+    return 0;
 }
 
 void db_conn_close(struct db_conn *c)
@@ -100,12 +142,6 @@ sqlite3_stmt *db_stmt(struct db_conn *c, enum stmt_id id, const char *format, ..
     int index = 1;
     va_list ap;
 
-    if (!s) {
-        if (sqlite3_prepare_v3(c->handle, stmt_text(id), -1, SQLITE_PREPARE_PERSISTENT, &s, NULL) !=
-            SQLITE_OK)
-            fatal("database: %s in \"%s\"", sqlite3_errmsg(c->handle), stmt_text(id));
-        c->stmt[id] = s;
-    }
     sqlite3_reset(s);
     va_start(ap, format);
     for (; *format; format++, index++) {
@@ -126,7 +162,7 @@ sqlite3_stmt *db_stmt(struct db_conn *c, enum stmt_id id, const char *format, ..
 
 static int step_failed(struct db_conn *c, sqlite3_stmt *s, int code)
 {
-    int rc = db_error(code);
+    int rc = db_error(c->handle, code);
 
     if (rc == -EEXIST && code != SQLITE_CONSTRAINT_UNIQUE && code != SQLITE_CONSTRAINT_PRIMARYKEY)
         rc = -EINVAL; /* a foreign key or a type: the caller's mistake */
@@ -167,29 +203,52 @@ char *db_column_text(sqlite3_stmt *s, int column)
     return text ? xstrdup((const char *)text) : NULL;
 }
 
-/* ---- the readers' pool
- * --------------------------------------------------------------------------------------------- */
+/* ---- the readers' pool ---- */
 
+static struct db_conn *open_reader(struct db *db)
+{
+    struct db_conn *c = xcalloc(1, sizeof *c);
+
+    if (db_conn_open(db, c, false) == 0) {
+        if (db_conn_prepare(c) == 0)
+            return c;
+        db_conn_close(c);
+    }
+    free(c);
+    return NULL;
+}
+
+static void give_back(struct db *db, struct db_conn *c)
+{
+    pthread_mutex_lock(&db->pool_lock);
+    c->next = db->idle;
+    db->idle = c;
+    pthread_cond_signal(&db->pool_ready);
+    pthread_mutex_unlock(&db->pool_lock);
+}
+
+/* The pool grows while all its readers are busy. Where it cannot (no descriptor, no memory) those
+ * that are there serve everybody in turn: db_open made the first. */
 static struct db_conn *take_reader(struct db *db)
 {
-    struct db_conn *c = NULL;
-    bool fresh;
+    struct db_conn *c;
 
     pthread_mutex_lock(&db->pool_lock);
-    while (!db->idle && db->readers == MAX_READERS)
+    while (!(c = db->idle)) {
+        if (db->readers < MAX_READERS) {
+            db->readers++;
+            pthread_mutex_unlock(&db->pool_lock);
+            if ((c = open_reader(db)))
+                return c;
+            pthread_mutex_lock(&db->pool_lock);
+            db->readers--;
+            if (db->idle)
+                continue;
+        }
         pthread_cond_wait(&db->pool_ready, &db->pool_lock);
-    c = db->idle;
-    fresh = c == NULL;
-    if (fresh)
-        db->readers++;
-    else
-        db->idle = c->next;
+    }
+    db->idle = c->next;
     pthread_mutex_unlock(&db->pool_lock);
-    if (!fresh)
-        return c;
-    c = xcalloc(1, sizeof *c);
-    if (db_conn_open(db, c, false) != 0)
-        fatal("cannot open a further reader of %s", db->path);
     return c;
 }
 
@@ -210,18 +269,42 @@ void db_read_end(struct db_conn *c)
 
     /* Ends also where a callback stopped a statement before its end. */
     for (size_t i = 0; i < STMT_COUNT; i++)
-        if (c->stmt[i])
-            sqlite3_reset(c->stmt[i]);
-    db_run(c, db_stmt(c, STMT_COMMIT, ""));
-    pthread_mutex_lock(&db->pool_lock);
-    c->next = db->idle;
-    db->idle = c;
-    pthread_cond_signal(&db->pool_ready);
-    pthread_mutex_unlock(&db->pool_lock);
+        sqlite3_reset(c->stmt[i]);
+    if (!sqlite3_get_autocommit(c->handle))
+        db_run(c, db_stmt(c, STMT_COMMIT, ""));
+    give_back(db, c);
 }
 
-/* ---- opening and closing
- * --------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
+
+static void free_all(struct db *db)
+{
+    while (db->idle) {
+        struct db_conn *c = db->idle;
+
+        db->idle = c->next;
+        db_conn_close(c);
+        free(c);
+    }
+    db_conn_close(&db->writer);
+    pthread_mutex_destroy(&db->queue_lock);
+    pthread_cond_destroy(&db->queue_ready);
+    pthread_mutex_destroy(&db->pool_lock);
+    pthread_cond_destroy(&db->pool_ready);
+    free(db->path);
+    free(db);
+}
+
+static int open_first_reader(struct db *db)
+{
+    struct db_conn *c = open_reader(db);
+
+    if (!c)
+        return -EIO;
+    db->readers = 1;
+    give_back(db, c);
+    return 0;
+}
 
 int db_open(const char *dir, struct db **out)
 {
@@ -244,18 +327,19 @@ int db_open(const char *dir, struct db **out)
     mask = umask(0077);
     rc = db_conn_open(db, &db->writer, true);
     if (rc == 0)
-        rc = db_migrate(db->writer.handle, db->path);
+        rc = db_migrate(db->writer.handle, db->path, schema_migrations, schema_version);
     umask(mask);
     if (rc == 0)
+        rc = db_conn_prepare(&db->writer);
+    if (rc == 0)
+        rc = open_first_reader(db);
+    if (rc == 0)
         rc = db_writer_start(db);
-    if (rc != 0) {
-        db_conn_close(&db->writer);
-        free(db->path);
-        free(db);
-        return rc;
-    }
-    *out = db;
-    return 0;
+    if (rc != 0)
+        free_all(db);
+    else
+        *out = db;
+    return rc;
 }
 
 void db_close(struct db *db)
@@ -263,18 +347,5 @@ void db_close(struct db *db)
     if (!db)
         return;
     db_writer_stop(db);
-    while (db->idle) {
-        struct db_conn *c = db->idle;
-
-        db->idle = c->next;
-        db_conn_close(c);
-        free(c);
-    }
-    db_conn_close(&db->writer);
-    pthread_mutex_destroy(&db->queue_lock);
-    pthread_cond_destroy(&db->queue_ready);
-    pthread_mutex_destroy(&db->pool_lock);
-    pthread_cond_destroy(&db->pool_ready);
-    free(db->path);
-    free(db);
+    free_all(db);
 }

@@ -35,8 +35,7 @@ void db_close(struct db *db);
  */
 int db_backup(const char *dir, const char *file);
 
-/* ---- transactions ------------------------------------------------------------------------------
- */
+/* ---- transactions ---- */
 
 /* Runs on the writer thread. Returns 0 to commit, anything else to undo what it did; the value
  * reaches `done`. It must not block on anything but the database. */
@@ -64,8 +63,7 @@ void db_read_end(struct db_conn *reader);
 /* Row locks inside a transaction, held to its end; take parents before children. */
 int db_lock_resource(struct db_conn *txn, int64_t rid);
 
-/* ---- subscriptions and resource groups
- * ------------------------------------------------------------ */
+/* ---- subscriptions and resource groups ---- */
 
 bool db_subscription_exists(struct db_conn *c, const char *subscription);
 int db_subscription_add(struct db_conn *txn, const char *subscription, const char *display_name);
@@ -90,8 +88,7 @@ int db_group_each(struct db_conn *c, const char *subscription, const char *after
                   void *arg);
 void db_group_clear(struct db_group *group);
 
-/* ---- resources
- * ------------------------------------------------------------------------------------ */
+/* ---- resources ---- */
 
 /* What a resource is doing, from desired against observed (design D1). */
 enum db_verb {
@@ -124,10 +121,9 @@ struct db_resource {
     int64_t size;      /* pool size or volume quota, bytes */
     double throughput; /* MiB/s that it takes of its parent (manual), or gives (pool) */
     char *fs_id;       /* a volume's fileSystemId (UUID text), unique */
-    char
-        *export_key; /* a volume's location/zone/subnet/path, lower case, unique; NULL for others */
-    char *handle_key;       /* hex of the volume's 16-byte handle key */
-    int64_t agent;          /* placement: agent id, 0 for none */
+    char *export_key;  /* location/zone/subnet/path of a volume, lower case, unique; else NULL */
+    char *handle_key;  /* hex of the volume's 16-byte handle key */
+    int64_t agent;     /* placement: agent id, 0 for none */
     int64_t cooldown_until; /* ns; the pool's throughput may not be lowered before it; 0 for none */
 };
 
@@ -171,8 +167,7 @@ int64_t db_resource_count(struct db_conn *c, const char *type);
 void db_resource_clear(struct db_resource *r);
 void db_resource_copy(struct db_resource *to, const struct db_resource *from);
 
-/* ---- long-running operations
- * ---------------------------------------------------------------------- */
+/* ---- long-running operations ---- */
 
 struct db_operation {
     char *id; /* UUID text */
@@ -203,8 +198,7 @@ int64_t db_operation_next_deadline(struct db_conn *c);
 int db_operation_prune(struct db_conn *txn, int64_t before);
 void db_operation_clear(struct db_operation *op);
 
-/* ---- agents
- * --------------------------------------------------------------------------------------- */
+/* ---- agents ---- */
 
 struct db_agent {
     int64_t id;
@@ -275,8 +269,7 @@ int db_tombstone_delete(struct db_conn *txn, int64_t agent, const char *fs_id);
 typedef int db_tombstone_fn(const char *fs_id, int64_t generation, void *arg);
 int db_tombstone_each(struct db_conn *c, int64_t agent, db_tombstone_fn *fn, void *arg);
 
-/* ---- duties and settings
- * ---------------------------------------------------------------------------- */
+/* ---- duties and settings ---- */
 
 /* A named lease for a duty that one instance may do: true when `holder` has it until `now + ttl`.
  */

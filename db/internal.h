@@ -20,7 +20,7 @@
 struct db_conn {
     struct db *db;
     sqlite3 *handle;
-    sqlite3_stmt *stmt[STMT_COUNT]; /* prepared at first use, kept */
+    sqlite3_stmt *stmt[STMT_COUNT];
     int failure;          /* first database failure inside the transaction that runs: -errno */
     struct db_conn *next; /* in the pool */
 };
@@ -54,17 +54,24 @@ int db_conn_open(struct db *db, struct db_conn *c, bool writer);
 void db_conn_close(struct db_conn *c);
 /* Runs statements that return nothing; 0 or -errno, logged. */
 int db_exec(sqlite3 *handle, const char *sql);
-/* Brings a database to the current version. */
-int db_migrate(sqlite3 *handle, const char *path);
+/* Prepares every statement, once the schema is there; 0 or -errno, logged. */
+int db_conn_prepare(struct db_conn *c);
+/* Runs the missing ones of `count` numbered migrations on the file `path`; -EPROTO when it has more
+ * than those. 0 or -errno, logged. */
+int db_migrate(sqlite3 *handle, const char *path, const char *const *migrations, int count);
+extern const char *const schema_migrations[];
+extern const int schema_version;
 int db_writer_start(struct db *db);
 void db_writer_stop(struct db *db);
 
-/* -errno of an SQLite result code. */
-int db_error(int code);
+/* -errno of an SQLite result code that `handle` (may be NULL) has just given. */
+int db_error(sqlite3 *handle, int code);
+
+/* Forgets the changes and tombstones of an agent that is gone; its id is never used again. */
+int db_change_forget_agent(struct db_conn *txn, int64_t agent);
 
 /* A statement, reset and with its parameters bound from a format: 'i' int64_t, 't' const char *
- * (NULL allowed), 'd' double. Never NULL: a statement that cannot be prepared is fatal, for it is
- * the program's own text. */
+ * (NULL allowed), 'd' double. Never NULL. */
 sqlite3_stmt *db_stmt(struct db_conn *c, enum stmt_id id, const char *format, ...);
 /* Steps a statement that returns nothing and resets it; 0 or -errno (-EEXIST for a unique key). */
 int db_run(struct db_conn *c, sqlite3_stmt *s);

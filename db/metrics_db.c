@@ -62,14 +62,17 @@ static const char *const texts[TEXTS] = {
     [FORGET] = "DELETE FROM point WHERE fs_id = ?1",
 };
 
-static const char schema[] = "CREATE TABLE IF NOT EXISTS source (source TEXT PRIMARY KEY, number "
-                             "INTEGER NOT NULL, seen INTEGER NOT NULL) "
-                             "STRICT, WITHOUT ROWID;"
-                             "CREATE TABLE IF NOT EXISTS point (fs_id TEXT NOT NULL, hour INTEGER "
-                             "NOT NULL, fine INTEGER NOT NULL, "
-                             "data BLOB NOT NULL, PRIMARY KEY (fs_id, hour)) STRICT, WITHOUT ROWID;"
-                             "CREATE INDEX IF NOT EXISTS point_hour ON point (fine, hour);"
-                             "CREATE INDEX IF NOT EXISTS point_age ON point (hour);";
+static const char migration_1[] =
+    "CREATE TABLE IF NOT EXISTS source (source TEXT PRIMARY KEY, number "
+    "INTEGER NOT NULL, seen INTEGER NOT NULL) "
+    "STRICT, WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS point (fs_id TEXT NOT NULL, hour INTEGER "
+    "NOT NULL, fine INTEGER NOT NULL, "
+    "data BLOB NOT NULL, PRIMARY KEY (fs_id, hour)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX IF NOT EXISTS point_hour ON point (fine, hour);"
+    "CREATE INDEX IF NOT EXISTS point_age ON point (hour);";
+
+static const char *const migrations[] = {migration_1};
 
 enum job_kind { JOB_APPLY, JOB_ROLL, JOB_FORGET };
 
@@ -89,7 +92,7 @@ struct metrics_db {
     char *path;
     sqlite3 *writer, *reader;
     sqlite3_stmt *stmt[TEXTS];
-    sqlite3_stmt *read_before, *read_range;
+    sqlite3_stmt *read_begin, *read_before, *read_range, *read_end;
     pthread_mutex_t read_lock;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -106,7 +109,7 @@ static int open_handle(const char *path, sqlite3 **handle, const char *pragmas)
 
     if (code != SQLITE_OK) {
         log_error("cannot open %s: %s", path, sqlite3_errstr(code));
-        return db_error(code);
+        return db_error(NULL, code);
     }
     sqlite3_busy_timeout(*handle, 10000);
     return db_exec(*handle, pragmas);
@@ -124,7 +127,7 @@ static sqlite3_stmt *prepare(sqlite3 *handle, const char *text)
 static int step(sqlite3_stmt *s)
 {
     int code = sqlite3_step(s);
-    int rc = code == SQLITE_ROW ? 1 : db_error(code);
+    int rc = code == SQLITE_ROW ? 1 : db_error(sqlite3_db_handle(s), code);
 
     if (rc < 0)
         log_error("metrics: %s in \"%.60s\"", sqlite3_errstr(code), sqlite3_sql(s));
@@ -372,12 +375,24 @@ static void submit(struct metrics_db *db, struct job *job)
     free(job);
 }
 
+static bool is_valid(const struct metric_increment *increment)
+{
+    return increment->minute > 0 && increment->minute % METRICS_MINUTE == 0 &&
+           memchr(increment->fs_id, '\0', sizeof increment->fs_id);
+}
+
 void metrics_db_apply(struct metrics_db *db, const char *source, uint64_t number,
                       const struct metric_increment *increments, size_t count,
                       void (*done)(void *arg, int result), void *arg)
 {
-    struct job *job = xcalloc(1, sizeof *job);
+    struct job *job;
 
+    for (size_t i = 0; i < count; i++)
+        if (!is_valid(&increments[i])) {
+            done(arg, -EINVAL);
+            return;
+        }
+    job = xcalloc(1, sizeof *job);
     *job = (struct job){.kind = JOB_APPLY,
                         .source = xstrdup(source),
                         .number = number,
@@ -430,9 +445,7 @@ int metrics_db_roll(struct metrics_db *db, int64_t now)
     return w.result;
 }
 
-/* ---- reading
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* A volume's hours in order, one in hand. */
 struct cursor {
@@ -516,44 +529,51 @@ int metrics_db_read(struct metrics_db *db, const char *fs_id, int64_t from, int6
     struct cursor c = {.rows = db->read_range, .hour = -1};
     int rc, stop = 0;
 
-    if (from <= 0 || step_ns < METRICS_MINUTE || step_ns % METRICS_MINUTE != 0)
+    if (from <= 0 || to > INT64_MAX - METRICS_HOUR || step_ns < METRICS_MINUTE ||
+        step_ns % METRICS_MINUTE != 0)
         return -EINVAL;
+    /* A stored minute cannot be divided; the running one has only what was so far. */
+    to = (to + METRICS_MINUTE - 1) / METRICS_MINUTE * METRICS_MINUTE;
     if (to > now)
         to = now;
     pthread_mutex_lock(&db->read_lock);
-    rc = gauges_before(db, fs_id, from, &c);
+    rc = run(db->read_begin);
+    if (rc == 0)
+        rc = gauges_before(db, fs_id, from, &c);
     sqlite3_bind_text(c.rows, 1, fs_id, -1, SQLITE_STATIC);
     sqlite3_bind_int64(c.rows, 2, from / METRICS_HOUR);
     sqlite3_bind_int64(c.rows, 3, to / METRICS_HOUR);
     for (int64_t start = from; rc == 0 && !stop && start < to; start += step_ns) {
         struct metric_point point = {.start = start};
-        int64_t end = start + step_ns;
+        int64_t end = start + step_ns < to ? start + step_ns : to;
         /* A minute belongs to the point in which it starts. */
         int64_t minute = (start + METRICS_MINUTE - 1) / METRICS_MINUTE * METRICS_MINUTE;
 
-        for (; rc == 0 && minute < end && minute < to; minute += METRICS_MINUTE)
+        for (; rc == 0 && minute < end; minute += METRICS_MINUTE)
             rc = add_minute(&c, minute, &point);
-        point.seconds = (uint32_t)(((end < now ? end : now) - start) / (int64_t)NS_PER_S);
+        point.seconds = (uint32_t)((end - start) / (int64_t)NS_PER_S);
         point.has_gauge = c.has_gauge;
         memcpy(point.gauge, c.gauge, sizeof point.gauge);
         if (rc == 0)
             stop = fn(&point, arg);
     }
     sqlite3_reset(c.rows);
+    if (!sqlite3_get_autocommit(db->reader))
+        run(db->read_end);
     pthread_mutex_unlock(&db->read_lock);
     return rc;
 }
 
-/* ---- opening and closing
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 static void free_all(struct metrics_db *db)
 {
     for (size_t i = 0; i < TEXTS; i++)
         sqlite3_finalize(db->stmt[i]);
+    sqlite3_finalize(db->read_begin);
     sqlite3_finalize(db->read_before);
     sqlite3_finalize(db->read_range);
+    sqlite3_finalize(db->read_end);
     sqlite3_close(db->writer);
     sqlite3_close(db->reader);
     pthread_mutex_destroy(&db->lock);
@@ -578,7 +598,7 @@ int metrics_db_open(const char *dir, struct metrics_db **out)
         rc = open_handle(db->path, &db->writer,
                          "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
     if (rc == 0)
-        rc = db_exec(db->writer, schema);
+        rc = db_migrate(db->writer, db->path, migrations, sizeof migrations / sizeof *migrations);
     if (rc == 0)
         rc = open_handle(db->path, &db->reader, "PRAGMA query_only = ON;");
     umask(mask);
@@ -588,6 +608,8 @@ int metrics_db_open(const char *dir, struct metrics_db **out)
     }
     for (size_t i = 0; i < TEXTS; i++)
         db->stmt[i] = prepare(db->writer, texts[i]);
+    db->read_begin = prepare(db->reader, "BEGIN DEFERRED");
+    db->read_end = prepare(db->reader, "COMMIT");
     db->read_before =
         prepare(db->reader,
                 "SELECT hour, data FROM point WHERE fs_id = ?1 AND hour <= ?2 ORDER BY hour DESC");

@@ -58,15 +58,17 @@ struct metric_increment {
 };
 /* Queues a batch and calls `done` (0 or -errno) on the writer thread once it is committed. `source`
  * names the sender's run (agent id and its start); `number` grows by one a batch; one already
- * applied answers 0. The increments are copied. */
+ * applied answers 0. The increments are copied. -EINVAL (a minute that is none) and -EAGAIN (too
+ * many batches wait) are told at once, on the calling thread. */
 void metrics_db_apply(struct metrics_db *db, const char *source, uint64_t number,
                       const struct metric_increment *increments, size_t count,
                       void (*done)(void *arg, int result), void *arg);
 
 /* Points of [from, to) (ns), each `step` ns long (whole minutes; points older than a day exist at
  * five minutes only) and starting at from + k × step, in order, gaps filled (rates 0, gauges
- * carried). `now` cuts the running point. Calls `fn` for each; non-zero stops. Returns 0 or -errno.
- */
+ * carried). `to` (raised to a whole minute) and `now` cut the last point: its `seconds` say so. A
+ * minute belongs to the point in which it starts. Calls `fn` for each, which must not read metrics
+ * itself; non-zero stops. Returns 0 or -errno. */
 typedef int metric_point_fn(const struct metric_point *point, void *arg);
 int metrics_db_read(struct metrics_db *db, const char *fs_id, int64_t from, int64_t to,
                     int64_t step, int64_t now, metric_point_fn *fn, void *arg);

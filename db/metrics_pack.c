@@ -81,11 +81,18 @@ bool metrics_unpack(const void *data, size_t len, struct metrics_hour *out)
     return at != NULL;
 }
 
+/* Sums stay at the largest number rather than begin anew: agents send them. */
+static void add_up(uint64_t *sum, uint64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = UINT64_MAX;
+}
+
 static void merge(struct metrics_slot *to, const struct metrics_slot *from)
 {
     to->used = true;
     for (size_t k = 0; k < METRIC_SUM_COUNT; k++)
-        to->sum[k] += from->sum[k];
+        add_up(&to->sum[k], from->sum[k]);
     if (from->has_gauge) {
         to->has_gauge = true;
         memcpy(to->gauge, from->gauge, sizeof to->gauge);

@@ -1,7 +1,8 @@
 /*
  * Schema and its numbered migrations. PRAGMA user_version is the number of the last one that ran;
  * each runs in a transaction with its number, so a crash leaves the one before or the one after.
- * Called by db_open only.
+ * Called when a file is opened. A migration that was released is never edited; a change is a new
+ * one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -79,8 +80,8 @@ static const char migration_1[] =
     "  PRIMARY KEY (subscription, name)) STRICT, WITHOUT ROWID;"
     "INSERT INTO setting VALUES ('feed', lower(hex(randomblob(8))));";
 
-static const char *const migrations[] = {migration_1};
-#define VERSION ((int)(sizeof migrations / sizeof *migrations))
+const char *const schema_migrations[] = {migration_1};
+const int schema_version = sizeof schema_migrations / sizeof *schema_migrations;
 
 static int read_version(sqlite3 *handle, int *version)
 {
@@ -92,10 +93,10 @@ static int read_version(sqlite3 *handle, int *version)
     if (rc == SQLITE_ROW)
         *version = sqlite3_column_int(s, 0);
     sqlite3_finalize(s);
-    return rc == SQLITE_ROW ? 0 : db_error(rc);
+    return rc == SQLITE_ROW ? 0 : db_error(handle, rc);
 }
 
-static int run_migration(sqlite3 *handle, int number)
+static int run_migration(sqlite3 *handle, const char *text, int number)
 {
     char pragma[48];
     int rc;
@@ -103,7 +104,7 @@ static int run_migration(sqlite3 *handle, int number)
     snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", number);
     rc = db_exec(handle, "BEGIN IMMEDIATE");
     if (rc == 0)
-        rc = db_exec(handle, migrations[number - 1]);
+        rc = db_exec(handle, text);
     if (rc == 0)
         rc = db_exec(handle, pragma);
     if (rc == 0)
@@ -113,16 +114,16 @@ static int run_migration(sqlite3 *handle, int number)
     return rc;
 }
 
-int db_migrate(sqlite3 *handle, const char *path)
+int db_migrate(sqlite3 *handle, const char *path, const char *const *migrations, int count)
 {
     int version = 0, rc = read_version(handle, &version);
 
-    if (rc == 0 && version > VERSION) {
+    if (rc == 0 && version > count) {
         log_error("%s has schema version %d, this program knows up to %d: use a newer spillwayd",
-                  path, version, VERSION);
+                  path, version, count);
         return -EPROTO;
     }
-    while (rc == 0 && version < VERSION)
-        rc = run_migration(handle, ++version);
+    for (; rc == 0 && version < count; version++)
+        rc = run_migration(handle, migrations[version], version + 1);
     return rc;
 }

@@ -8,9 +8,9 @@
 #define RESOURCE_SELECT                                                                            \
     "SELECT " RESOURCE_COLUMNS " FROM resource r JOIN resource_type t ON t.id = r.type "
 #define OPERATION_SELECT                                                                           \
-    "SELECT id, subscription, location, resource_id, rid, action, status, error, result, "         \
-    "generation, "                                                                                 \
-    "started, ended, deadline FROM operation "
+    "SELECT id, subscription, location, resource_id, "                                             \
+    "coalesce((SELECT r.rid FROM resource r WHERE r.rid = operation.rid), 0), action, status, "    \
+    "error, result, generation, started, ended, deadline FROM operation "
 #define AGENT_SELECT                                                                               \
     "SELECT id, name, region, zone, store_uuid, backend, version, addresses, credential_hash, "    \
     "nfs_port, store_size, store_free, last_contact, draining FROM agent "
@@ -99,9 +99,9 @@ static const char *const texts[STMT_COUNT] = {
     [STMT_AGENT_LIST] = AGENT_SELECT "ORDER BY name",
 
     [STMT_TOKEN_ADD] = "INSERT INTO enroll_token VALUES (?1, ?2, NULL)",
-    [STMT_TOKEN_GET] = "SELECT expires, credential_hash FROM enroll_token WHERE token_hash = ?1",
+    [STMT_TOKEN_GET] = "SELECT credential_hash FROM enroll_token WHERE token_hash = ?1",
     [STMT_TOKEN_USE] = "UPDATE enroll_token SET credential_hash = ?2 WHERE token_hash = ?1",
-    [STMT_TOKEN_PRUNE] = "DELETE FROM enroll_token WHERE expires < ?1",
+    [STMT_TOKEN_PRUNE] = "DELETE FROM enroll_token WHERE expires <= ?1",
 
     [STMT_ENDPOINT_INSERT] = "INSERT INTO endpoint VALUES (?1, ?2, ?3, ?4, ?5)",
     [STMT_ENDPOINT_DELETE_FS] = "DELETE FROM endpoint WHERE fs_id = ?1",
@@ -123,17 +123,18 @@ static const char *const texts[STMT_COUNT] = {
         "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'change'), 0)",
     [STMT_CHANGE_FLOOR] = "SELECT seq FROM change_floor WHERE agent = ?1",
     [STMT_CHANGE_LIST] = "SELECT DISTINCT fs_id FROM change WHERE agent = ?1 AND seq > ?2",
-    [STMT_CHANGE_PRUNE_FLOOR] =
-        "INSERT INTO change_floor SELECT agent, seq FROM ("
-        "  SELECT agent, seq, row_number() OVER (PARTITION BY agent ORDER BY seq DESC) AS place "
-        "FROM change) "
-        "WHERE place = ?1 + 1 ON CONFLICT (agent) DO UPDATE SET seq = excluded.seq",
-    [STMT_CHANGE_PRUNE] = "DELETE FROM change WHERE seq <= "
-                          "(SELECT seq FROM change_floor f WHERE f.agent = change.agent)",
+    [STMT_CHANGE_NEXT_AGENT] = "SELECT min(agent) FROM change WHERE agent > ?1",
+    [STMT_CHANGE_PLACE] =
+        "SELECT seq FROM change WHERE agent = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2",
+    [STMT_CHANGE_FLOOR_SET] =
+        "INSERT INTO change_floor VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seq = ?2",
+    [STMT_CHANGE_PRUNE] = "DELETE FROM change WHERE agent = ?1 AND seq <= ?2",
+    [STMT_CHANGE_FORGET_FLOOR] = "DELETE FROM change_floor WHERE agent = ?1",
 
     [STMT_TOMBSTONE_ADD] = "INSERT INTO tombstone VALUES (?1, ?2, ?3) "
                            "ON CONFLICT DO UPDATE SET generation = ?3",
     [STMT_TOMBSTONE_DELETE] = "DELETE FROM tombstone WHERE agent = ?1 AND fs_id = ?2",
+    [STMT_TOMBSTONE_FORGET] = "DELETE FROM tombstone WHERE agent = ?1",
     [STMT_TOMBSTONE_LIST] =
         "SELECT fs_id, generation FROM tombstone WHERE agent = ?1 ORDER BY fs_id",
 

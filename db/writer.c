@@ -102,25 +102,26 @@ static struct db_queued *take_group(struct db *db)
 }
 
 /* Runs one request in a savepoint of its own. A database failure in it undoes it also when `run`
- * overlooked it. */
-static void run_one(struct db_conn *c, struct db_queued *q)
+ * overlooked it. Returns 0, or why the whole group must be given up. */
+static int run_one(struct db_conn *c, struct db_queued *q)
 {
+    int rc;
+
     c->failure = 0;
-    q->result = db_run(c, db_stmt(c, STMT_SAVEPOINT, ""));
-    if (q->result != 0)
-        return;
+    rc = db_run(c, db_stmt(c, STMT_SAVEPOINT, ""));
+    if (rc != 0)
+        return rc;
     q->result = q->request.run(c, q->request.arg);
     if (q->result == 0)
         q->result = c->failure;
     for (size_t i = STMT_SNAPSHOT; i < STMT_COUNT; i++)
-        if (c->stmt[i])
-            sqlite3_reset(c->stmt[i]);
+        sqlite3_reset(c->stmt[i]);
     /* A failure such as a full disk may have ended the whole transaction. */
     if (sqlite3_get_autocommit(c->handle))
-        return;
+        return c->failure != 0 ? c->failure : -EIO;
     if (q->result != 0)
-        db_run(c, db_stmt(c, STMT_ROLLBACK_TO, ""));
-    db_run(c, db_stmt(c, STMT_RELEASE, ""));
+        rc = db_run(c, db_stmt(c, STMT_ROLLBACK_TO, ""));
+    return rc != 0 ? rc : db_run(c, db_stmt(c, STMT_RELEASE, ""));
 }
 
 /* Runs a group; 0, or what to tell everybody in it. */
@@ -132,14 +133,13 @@ static int run_group(struct db *db, struct db_queued *group)
 
     if (rc != 0)
         return rc;
-    for (struct db_queued *q = group; q; q = q->next) {
-        run_one(c, q);
-        if (sqlite3_get_autocommit(c->handle))
-            return q->result != 0 ? q->result : -EIO;
+    for (struct db_queued *q = group; rc == 0 && q; q = q->next)
+        rc = run_one(c, q);
+    if (rc == 0) {
+        start = clock_mono_ns();
+        rc = db_run(c, db_stmt(c, STMT_COMMIT, ""));
+        atomic_fetch_add(&db->commit_ns, clock_mono_ns() - start);
     }
-    start = clock_mono_ns();
-    rc = db_run(c, db_stmt(c, STMT_COMMIT, ""));
-    atomic_fetch_add(&db->commit_ns, clock_mono_ns() - start);
     if (rc != 0 && !sqlite3_get_autocommit(c->handle))
         db_run(c, db_stmt(c, STMT_ROLLBACK, ""));
     return rc;
