@@ -64,13 +64,14 @@ struct channel {
 };
 
 typedef char *call_body(struct channel *c);
-typedef void call_answer(struct channel *c, const json_t *answer);
+/* Takes a 200's body: NULL, or why it is not an answer. */
+typedef const char *call_answer(struct channel *c, const json_t *answer);
 
 struct call_kind_info {
     const char *path;
     long timeout_s;
     call_body *body;
-    call_answer *answer; /* of a 200 */
+    call_answer *answer;
 };
 
 /* ---- the calls' contents
@@ -112,14 +113,12 @@ static char *enroll_body(struct channel *c)
     return render_and_free(o);
 }
 
-static void enroll_answer(struct channel *c, const json_t *answer)
+static const char *enroll_answer(struct channel *c, const json_t *answer)
 {
     int64_t id = json_get_int(answer, "agentId", 0);
 
-    if (id <= 0) {
-        log_error("the control plane's answer to the enrolment has no agentId");
-        return;
-    }
+    if (id <= 0)
+        return "its answer to the enrolment has no agentId";
     if (c->config.identity->agent_id != id)
         log_info("enrolled as agent %lld", (long long)id);
     (void)identity_enrolled(c->config.identity, id); /* logged; asked again at the next start */
@@ -127,6 +126,7 @@ static void enroll_answer(struct channel *c, const json_t *answer)
     atomic_store(&c->agent_id, id);
     free(c->cursor);
     c->cursor = xstrdup("");
+    return NULL;
 }
 
 static char *poll_body(struct channel *c)
@@ -134,25 +134,24 @@ static char *poll_body(struct channel *c)
     return render_and_free(json_pack("{s:s, s:i}", "cursor", c->cursor, "wait", (int)POLL_WAIT_S));
 }
 
-static void poll_answer(struct channel *c, const json_t *answer)
+static const char *poll_answer(struct channel *c, const json_t *answer)
 {
     const json_t *volumes = json_object_get(answer, "volumes");
     const json_t *full = json_object_get(answer, "full");
     const char *cursor = json_get_text(answer, "cursor", NULL);
     struct call *poll = &c->calls[CALL_POLL];
+    bool ok = json_is_array(volumes) && json_is_boolean(full) && cursor;
 
-    if (!json_is_array(volumes) || !json_is_boolean(full) || !cursor) {
-        log_error("the control plane's answer to a poll is not one; asking for the whole list");
-        cursor = "";
-        poll->due_ns = clock_mono_ns() + PAUSE_MAX_NS;
-    } else if (json_array_size(volumes) > 0 || json_is_true(full)) {
-        reconciler_offer(c->config.reconciler, volumes, json_is_true(full));
-    } else if (clock_mono_ns() - poll->started_ns < NS_PER_S) {
-        poll->due_ns =
-            clock_mono_ns() + PAUSE_MIN_NS; /* it does not hold polls: it is about to stop */
-    }
+    /* After nonsense the whole list is asked for. */
     free(c->cursor);
-    c->cursor = xstrdup(cursor);
+    c->cursor = xstrdup(ok ? cursor : "");
+    if (!ok)
+        return "its answer to a poll has no cursor, full or volumes";
+    if (json_array_size(volumes) > 0 || json_is_true(full))
+        reconciler_offer(c->config.reconciler, volumes, json_is_true(full));
+    else if (clock_mono_ns() - poll->started_ns < NS_PER_S)
+        poll->due_ns = clock_mono_ns() + PAUSE_MIN_NS; /* it holds no polls: it is about to stop */
+    return NULL;
 }
 
 /* NULL: nothing to report. */
@@ -166,10 +165,11 @@ static char *observed_body(struct channel *c)
     return render_and_free(json_pack("{s:o}", "observations", c->reports.observations));
 }
 
-static void observed_answer(struct channel *c, const json_t *answer)
+static const char *observed_answer(struct channel *c, const json_t *answer)
 {
     (void)answer;
     reconciler_acknowledge(c->config.reconciler, &c->reports);
+    return NULL;
 }
 
 static char *status_body(struct channel *c)
@@ -185,17 +185,15 @@ static char *status_body(struct channel *c)
     return render_and_free(o);
 }
 
-static void status_answer(struct channel *c, const json_t *answer)
+static const char *status_answer(struct channel *c, const json_t *answer)
 {
     if (c->batch == 0)
-        return;
-    if (json_get_int(answer, "batch", 0) != (int64_t)c->batch) {
-        log_error("the control plane acknowledged another batch than the one sent");
-        c->calls[CALL_STATUS].due_ns = clock_mono_ns() + PAUSE_MAX_NS;
-        return;
-    }
+        return NULL;
+    if (json_get_int(answer, "batch", 0) != (int64_t)c->batch)
+        return "it acknowledged another batch than the one sent";
     meter_acknowledge(c->config.meter, c->batch);
     c->backlog = meter_has_backlog(c->config.meter);
+    return NULL;
 }
 
 static const struct call_kind_info kinds[CALL_COUNT] = {
@@ -311,14 +309,17 @@ static void read_error(const struct call *call, enum call_kind kind, long status
     json_t *answer = json_parse(call->answer.data ? call->answer.data : "", call->answer.len,
                                 ignored, sizeof(ignored));
     const json_t *error = json_object_get(answer, "error");
-    const char *message = json_get_text(error, "message", "");
+    const char *message = json_get_text(error, "message", NULL);
+    const char *advice = kind == CALL_ENROLL && status == 401
+                             ? " (make a token with `spillway agent token`, give its file with "
+                               "--enroll-token and restart the agent)"
+                             : "";
 
-    snprintf(out, size, "HTTP %ld %s%s%s%s", status, json_get_text(error, "code", ""),
-             *message ? ": " : "", message,
-             kind == CALL_ENROLL && status == 401
-                 ? " (make a token with `spillway agent token`, give its file with --enroll-token "
-                   "and restart the agent)"
-                 : "");
+    if (message)
+        snprintf(out, size, "HTTP %ld %s: %s%s", status, json_get_text(error, "code", "?"), message,
+                 advice);
+    else
+        snprintf(out, size, "HTTP %ld%s", status, advice);
     json_decref(answer);
 }
 
@@ -356,38 +357,54 @@ static uint64_t pause_after(unsigned failures, uint64_t max_ns)
     return pause / 2 + pause / 2 * chance / UINT32_MAX;
 }
 
+/* What the transfer brought: NULL when the answer was taken, or else the reason in `reason`. */
+static const char *take_result(struct channel *c, enum call_kind kind, CURLcode code, long status,
+                               char reason[static REASON_MAX])
+{
+    struct call *call = &c->calls[kind];
+    const char *wrong;
+    char why[160];
+    json_t *answer;
+
+    if (code != CURLE_OK) {
+        explain(c, call, code, reason, REASON_MAX);
+        return reason;
+    }
+    if (status != 200) {
+        read_error(call, kind, status, reason, REASON_MAX);
+        return reason;
+    }
+    answer =
+        json_parse(call->answer.data ? call->answer.data : "", call->answer.len, why, sizeof(why));
+    if (answer) {
+        call->due_ns = 0;
+        wrong = kinds[kind].answer(c, answer);
+    } else {
+        snprintf(reason, REASON_MAX, "its answer is not JSON: %s", why);
+        wrong = reason;
+    }
+    json_decref(answer);
+    return wrong;
+}
+
 static void finish_call(struct channel *c, enum call_kind kind, CURLcode code)
 {
     struct call *call = &c->calls[kind];
     char reason[REASON_MAX];
+    const char *wrong;
     long status = 0;
-    json_t *answer = NULL;
 
     curl_multi_remove_handle(c->multi, call->easy);
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
     release_body(call);
-    if (code != CURLE_OK) {
-        explain(c, call, code, reason, sizeof(reason));
-    } else if (status != 200) {
-        read_error(call, kind, status, reason, sizeof(reason));
-    } else {
-        char why[160];
-
-        answer = json_parse(call->answer.data ? call->answer.data : "", call->answer.len, why,
-                            sizeof(why));
-        if (!answer)
-            snprintf(reason, sizeof(reason), "its answer is not JSON: %s", why);
-    }
-    if (answer) {
+    wrong = take_result(c, kind, code, status, reason);
+    if (!wrong) {
         call->failures = 0;
-        call->due_ns = 0;
         note_success(c);
-        kinds[kind].answer(c, answer);
-        json_decref(answer);
     } else {
         bool refused = status == 401 || status == 403 || status == 409;
 
-        note_failure(c, kind, reason);
+        note_failure(c, kind, wrong);
         call->due_ns = clock_mono_ns() +
                        pause_after(call->failures++, refused ? REFUSED_MAX_NS : PAUSE_MAX_NS);
         if (status == 401 && kind != CALL_ENROLL)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/nfs/nfs.h"
 #include "common/clock.h"
 #include "common/http_server.h"
 #include "common/mem.h"
@@ -187,6 +188,29 @@ static void add_transport(struct buf *b, const struct status_sources *s)
             (double)t.memory);
 }
 
+static void add_nfs(struct buf *b)
+{
+    struct nfs_stats n;
+    size_t count;
+    const struct rpc_proc *procs = nfs_program.procs(3, &count);
+
+    nfs_get_stats(&n);
+    prom_family(b, "spillway_agent_nfs_calls_total", "counter", "NFS version 3 calls answered.");
+    for (size_t i = 0; i < count && i < sizeof(n.calls) / sizeof(n.calls[0]); i++)
+        prom_sample(b, "spillway_agent_nfs_calls_total", (double)n.calls[i], "procedure",
+                    procs[i].name, NULL);
+    add_one(b, "spillway_agent_nfs_failed_total", "counter",
+            "NFS calls answered with another status than NFS3_OK.", (double)n.failed);
+    add_one(b, "spillway_agent_sync_failures_total", "counter",
+            "Writes to the disk that failed; each changed the write verifier.",
+            (double)n.sync_failures);
+    add_one(b, "spillway_agent_cached_objects", "gauge", "Open files and folders.",
+            (double)n.cached);
+    add_one(b, "spillway_agent_cache_hits_total", "counter", "Handles found open.", (double)n.hits);
+    add_one(b, "spillway_agent_cache_misses_total", "counter", "Handles that had to be opened.",
+            (double)n.misses);
+}
+
 static void add_reconciler(struct buf *b, const struct status_sources *s)
 {
     struct reconciler_stats r;
@@ -293,6 +317,7 @@ void status_metrics(const struct status_sources *s, struct buf *out)
     add_reconciler(out, s);
     add_channel(out, s);
     add_transport(out, s);
+    add_nfs(out);
     if (count > 0) {
         add_volumes(out, readings, count);
         add_scanning(out, readings, count);
