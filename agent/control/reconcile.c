@@ -526,12 +526,14 @@ static void want(struct reconciler *r, struct entry *e, char *text, int64_t gene
 static int restore_one(const struct uuid *fs_id, const char *spec, size_t len, int error, void *arg)
 {
     struct reconciler *r = arg;
-    struct entry *e = get_entry(r, fs_id);
+    struct entry *e;
     char id[UUID_TEXT_MAX], why[160] = "";
     json_t *json = spec ? json_parse(spec, len, why, sizeof(why)) : NULL;
     struct uuid inside;
     int64_t generation;
 
+    pthread_mutex_lock(&r->lock); /* /healthz looks on */
+    e = get_entry(r, fs_id);
     e->missing = true; /* until the census finds its data */
     if (spec && json && spec_identify(json, &inside, &generation) && uuid_equal(&inside, fs_id)) {
         e->saved = xstrndup(spec, len);
@@ -548,6 +550,7 @@ static int restore_one(const struct uuid *fs_id, const char *spec, size_t len, i
                   : why[0]   ? why
                              : "another volume's");
     }
+    pthread_mutex_unlock(&r->lock);
     json_decref(json);
     return 0;
 }
