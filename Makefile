@@ -50,7 +50,7 @@ API_O    := $(call objects,$(API_C))
 AGENT_O  := $(call objects,$(AGENT_C)) $(GEN_O)
 
 PROGRAMS := $(if $(wildcard api/main.c),$(BUILD)/spillwayd) $(if $(wildcard agent/main.c),$(BUILD)/spillway-agent) \
-            $(if $(BENCH_C),$(BUILD)/spillway-bench)
+            $(if $(BENCH_C),$(BUILD)/spillway-bench) $(BUILD)/nfs-proof
 
 .DEFAULT_GOAL := all
 .SECONDARY:
@@ -79,9 +79,12 @@ $(BUILD)/spillwayd: $(BUILD)/api/main.o $(API_O) $(DB_O) $(COMMON_O)
 	$(call say,LD,$@)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ $(LIBS_API)
 $(BUILD)/spillway-agent: $(BUILD)/agent/main.o $(AGENT_O) $(COMMON_O)
 	$(call say,LD,$@)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ $(LIBS_AGENT)
+# What `make up` proves volumes with.
+$(BUILD)/nfs-proof: $(BUILD)/tools/nfs-proof.o $(COMMON_O)
+	$(call say,LD,$@)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -lnfs $(LIBS_COMMON)
 $(BUILD)/spillway-bench: $(call objects,$(BENCH_C)) $(COMMON_O)
 	$(call say,LD,$@)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ $(LIBS_BENCH)
 
 include $(wildcard mk/*.mk)
 -include $(patsubst %.o,%.d,$(COMMON_O) $(DB_O) $(API_O) $(AGENT_O) $(call objects,$(BENCH_C)) \
-           $(BUILD)/api/main.o $(BUILD)/agent/main.o)
+           $(BUILD)/api/main.o $(BUILD)/agent/main.o $(BUILD)/tools/nfs-proof.o)

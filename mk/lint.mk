@@ -1,6 +1,6 @@
 # Linters. clang-tidy and cppcheck see all C outside tests/; the layout, the walls and shellcheck all there is.
-LINT_C    := $(COMMON_C) $(DB_C) $(API_C) $(AGENT_C) $(BENCH_C) $(wildcard api/main.c agent/main.c)
-LINT_TEXT := $(foreach d,common db api agent bench tests,$(call rwildcard,$(d),%.c %.h))
+LINT_C    := $(COMMON_C) $(DB_C) $(API_C) $(AGENT_C) $(BENCH_C) $(wildcard api/main.c agent/main.c tools/*.c)
+LINT_TEXT := $(foreach d,common db api agent bench tests tools,$(call rwildcard,$(d),%.c %.h))
 SCRIPTS    = cli/completion.bash $(shell grep -lE '^\#!.*\bbash\b' $(wildcard tools/* cli/* .ci/* tests/*/*.sh bench/*.sh))
 CLANG_FORMAT ?= clang-format-14
 CLANG_TIDY   ?= clang-tidy-14
