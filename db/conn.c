@@ -84,6 +84,16 @@ char *db_lower(const char *text)
     return lower;
 }
 
+/* The journal mode is kept in the file; the rest is the connection's. A log that a long reader let
+ * grow is cut back. Savepoints keep the pages they may have to restore in memory: past 64 KiB they
+ * would go through a temporary file. */
+static const char writer_pragmas[] =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+    "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864;";
+
+/* Nothing is mapped: a disk error on a mapped page is a SIGBUS, here it fails one request. */
+static const char reader_pragmas[] = "PRAGMA query_only = ON; PRAGMA cache_size = -8192;";
+
 int db_conn_open(struct db *db, struct db_conn *c, bool writer)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (writer ? SQLITE_OPEN_CREATE : 0);
@@ -101,13 +111,7 @@ int db_conn_open(struct db *db, struct db_conn *c, bool writer)
     }
     sqlite3_busy_timeout(c->handle, 10000);
     sqlite3_extended_result_codes(c->handle, 1);
-    /* The journal mode is kept in the file; the rest is the connection's. Nothing is mapped: a disk
-     * error on a mapped page is a SIGBUS, here it fails one request. A log that a long reader let
-     * grow is cut back. */
-    code = db_exec(c->handle, writer ? "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                       "PRAGMA foreign_keys = ON; PRAGMA cache_size = -65536;"
-                                       "PRAGMA journal_size_limit = 67108864;"
-                                     : "PRAGMA query_only = ON; PRAGMA cache_size = -8192;");
+    code = db_exec(c->handle, writer ? writer_pragmas : reader_pragmas);
     if (code != 0)
         db_conn_close(c);
     return code;

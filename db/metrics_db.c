@@ -24,9 +24,9 @@
 
 #define MAX_QUEUE   4096
 #define MAX_GROUP   256
-#define FINE_KEPT   (24 * METRICS_HOUR)
-#define KEPT        (93 * 24 * METRICS_HOUR)
-#define SOURCE_KEPT (7 * 24 * METRICS_HOUR)
+#define FINE_KEPT   (INT64_C(24) * METRICS_HOUR)
+#define KEPT        (INT64_C(93) * 24 * METRICS_HOUR)
+#define SOURCE_KEPT (INT64_C(7) * 24 * METRICS_HOUR)
 
 enum {
     BEGIN,
@@ -56,8 +56,8 @@ static const char *const texts[TEXTS] = {
     [ROW_OLD] =
         "SELECT fs_id, hour, data FROM point WHERE fine = 1 AND hour < ?1 ORDER BY hour LIMIT 256",
     /* The newest row of a volume stays: its gauges are carried forward. */
-    [ROW_DROP] = "DELETE FROM point WHERE hour < ?1 AND EXISTS (SELECT 1 FROM point n "
-                 "WHERE n.fs_id = point.fs_id AND n.hour > point.hour)",
+    [ROW_DROP] = ("DELETE FROM point WHERE hour < ?1 AND EXISTS (SELECT 1 FROM point n "
+                  "WHERE n.fs_id = point.fs_id AND n.hour > point.hour)"),
     [SOURCE_DROP] = "DELETE FROM source WHERE seen < ?1",
     [FORGET] = "DELETE FROM point WHERE fs_id = ?1",
 };

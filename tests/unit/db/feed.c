@@ -126,7 +126,7 @@ Test(feed, a_change_is_seen_only_with_its_commit)
 
 Test(feed, pruning_makes_only_older_cursors_stale)
 {
-    char *old, *middle, *other;
+    char *old, *between, *middle, *other;
     int64_t keep = 2;
 
     poll(2, "");
@@ -135,6 +135,8 @@ Test(feed, pruning_makes_only_older_cursors_stale)
     poll(1, "");
     old = xstrdup(cursor);
     change(1, "a");
+    poll(1, "");
+    between = xstrdup(cursor);
     change(1, "b");
     poll(1, cursor);
     middle = xstrdup(cursor);
@@ -143,6 +145,7 @@ Test(feed, pruning_makes_only_older_cursors_stale)
     cr_assert_eq(transact(prune, &keep), 0);
     cr_assert_eq(number_of("spillway.db", "SELECT count(*) FROM change"), 3);
     cr_assert_eq(poll(1, old), -ESTALE, "a and b are gone");
+    cr_assert_eq(poll(1, between), -ESTALE, "b is gone");
     cr_assert_eq(poll(1, middle), 0);
     cr_assert_str_eq(seen, "c d ");
     cr_assert_eq(poll(2, other), 0, "the other agent had fewer");
@@ -153,6 +156,7 @@ Test(feed, pruning_makes_only_older_cursors_stale)
     cr_assert_eq(poll(1, middle), -ESTALE);
     cr_assert_eq(poll(1, cursor), 0, "who has seen all misses nothing");
     free(old);
+    free(between);
     free(middle);
     free(other);
 }

@@ -89,6 +89,7 @@ Test(metrics_pack, made_up_bytes_never_leave_the_hour)
         {1, 1, 0, 2},   /* an unknown flag */
     };
     struct metrics_hour out;
+    uint8_t longest[2 + 2 + 10 + METRIC_SUM_COUNT - 1] = {1, 1, 0, 0, [13] = 2};
     uint8_t twice[4 + 2 * (2 + METRIC_SUM_COUNT)] = {1, 1}, wide[2 + 2 + 11] = {1, 1, 0, 0};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -96,7 +97,11 @@ Test(metrics_pack, made_up_bytes_never_leave_the_hour)
     cr_expect_not(metrics_unpack(NULL, 0, &out));
     cr_expect_not(metrics_unpack(twice, 2 + 2 * (2 + METRIC_SUM_COUNT), &out), "a slot twice");
     memset(wide + 4, 0xff, 11);
-    cr_expect_not(metrics_unpack(wide, sizeof wide, &out), "a number past 64 bits");
+    cr_expect_not(metrics_unpack(wide, sizeof wide, &out), "a number without an end");
+    memset(longest + 4, 0xff, 9);
+    cr_expect_not(metrics_unpack(longest, sizeof longest, &out), "a number past 64 bits");
+    longest[13] = 1;
+    cr_expect(metrics_unpack(longest, sizeof longest, &out), "the largest number");
     srand(1);
     for (int i = 0; i < 100000; i++) {
         uint8_t noise[64];
