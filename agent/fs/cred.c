@@ -9,6 +9,8 @@
 
 #include "common/log.h"
 
+#define NO_ID UINT32_MAX /* the system calls' "leave it": no user or group has it */
+
 /* What this thread is. It starts as root with whatever groups the process has. */
 static _Thread_local struct {
     uint32_t uid, gid;
@@ -17,16 +19,21 @@ static _Thread_local struct {
     uint32_t gids[RPC_MAX_GIDS];
 } now;
 
+static uint32_t map_id(uint32_t id, const struct export_access *access)
+{
+    return id == NO_ID || (id == 0 && !access->root) ? FS_ANON : id;
+}
+
 void fs_cred_map(const struct rpc_cred *rpc, const struct export_access *access,
                  struct fs_cred *out)
 {
     *out = (struct fs_cred){.uid = FS_ANON, .gid = FS_ANON};
     if (rpc->flavor != 1)
         return;
-    out->uid = rpc->uid == 0 && !access->root ? FS_ANON : rpc->uid;
-    out->gid = rpc->gid == 0 && !access->root ? FS_ANON : rpc->gid;
+    out->uid = map_id(rpc->uid, access);
+    out->gid = map_id(rpc->gid, access);
     for (uint32_t i = 0; i < rpc->ngids && i < RPC_MAX_GIDS; i++)
-        if (rpc->gids[i] != 0 || access->root)
+        if (map_id(rpc->gids[i], access) == rpc->gids[i])
             out->gids[out->ngids++] = rpc->gids[i];
 }
 

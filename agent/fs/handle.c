@@ -39,13 +39,13 @@ int fs_handle_root(const struct volume *v, struct fs_handle *out)
     return 0;
 }
 
-static int object_at(int dir_fd, const char *name, int flags, struct fs_object *out)
+int fs_object_of(int fd, struct fs_object *out)
 {
     union kernel_handle k;
     int mount_id;
 
     k.head.handle_bytes = FS_KERNEL_MAX;
-    if (name_to_handle_at(dir_fd, name, &k.head, &mount_id, flags) != 0)
+    if (name_to_handle_at(fd, "", &k.head, &mount_id, AT_EMPTY_PATH) != 0)
         return -errno;
     if (k.head.handle_type < 0 || k.head.handle_type >= FS_HANDLE_ROOT ||
         k.head.handle_bytes > FS_KERNEL_MAX)
@@ -57,25 +57,10 @@ static int object_at(int dir_fd, const char *name, int flags, struct fs_object *
     return 0;
 }
 
-int fs_object_of(int fd, struct fs_object *out)
-{
-    return object_at(fd, "", AT_EMPTY_PATH, out);
-}
-
 int fs_handle_of(const struct volume *v, int fd, struct fs_handle *out)
 {
     struct fs_object object;
     int rc = fs_object_of(fd, &object);
-
-    if (rc == 0)
-        fs_handle_make(v, &object, out);
-    return rc;
-}
-
-int fs_handle_at(const struct volume *v, int dir_fd, const char *name, struct fs_handle *out)
-{
-    struct fs_object object;
-    int rc = object_at(dir_fd, name, 0, &object);
 
     if (rc == 0)
         fs_handle_make(v, &object, out);

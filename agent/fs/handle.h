@@ -38,8 +38,6 @@ int fs_handle_root(const struct volume *v, struct fs_handle *out);
 /* The handle of an open file (O_PATH is enough) of the volume; the root as an ordinary folder. 0 or
  * -errno. */
 int fs_handle_of(const struct volume *v, int fd, struct fs_handle *out);
-/* The same of a name in a folder; symbolic links are not followed. */
-int fs_handle_at(const struct volume *v, int dir_fd, const char *name, struct fs_handle *out);
 void fs_handle_make(const struct volume *v, const struct fs_object *object, struct fs_handle *out);
 
 /* The fileSystemId in a handle; false when no version of ours has this form. */

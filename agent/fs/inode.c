@@ -123,6 +123,7 @@ static void close_inode(struct inode *i)
     if (i->path_fd >= 0)
         close(i->path_fd);
     pthread_mutex_destroy(&i->lock);
+    pthread_mutex_destroy(&i->size_lock);
     free(i);
 }
 
@@ -263,6 +264,7 @@ static struct inode *new_inode(struct volume *v, const struct fs_object *object,
     i->data_fd = -1;
     i->ino = st->st_ino;
     pthread_mutex_init(&i->lock, NULL);
+    pthread_mutex_init(&i->size_lock, NULL);
     return i;
 }
 
@@ -297,11 +299,14 @@ static int finish(struct volume *v, struct inode *i, struct inode **out, struct 
 static int add(struct volume *v, const struct fs_object *object, int path_fd, struct inode **out,
                struct stat *st)
 {
-    struct inode *fresh;
+    struct inode *fresh = NULL;
+    int rc = fstat(path_fd, st) == 0 ? 0 : -errno;
 
-    if (fstat(path_fd, st) != 0 || !(fresh = new_inode(v, object, path_fd, st))) {
+    if (rc == 0 && !(fresh = new_inode(v, object, path_fd, st)))
+        rc = -ENOMEM;
+    if (rc != 0) {
         close(path_fd);
-        return -ENOMEM;
+        return rc;
     }
     return finish(v, insert(fresh), out, st);
 }
@@ -322,12 +327,17 @@ int inode_get(struct volume *v, const struct fs_object *object, bool may_block, 
     return add(v, object, fd, out, st);
 }
 
-int inode_adopt(struct volume *v, int path_fd, struct inode **out, struct stat *st)
+int inode_adopt(struct volume *v, dev_t dev, int path_fd, struct inode **out, struct stat *st)
 {
     struct fs_object object;
     struct inode *i;
-    int rc = fs_object_of(path_fd, &object);
+    int rc = fstat(path_fd, st) == 0 ? 0 : -errno;
 
+    /* Another file system's handle could be that of one of the volume's objects. */
+    if (rc == 0 && st->st_dev != dev)
+        rc = -EXDEV;
+    if (rc == 0)
+        rc = fs_object_of(path_fd, &object);
     if (rc != 0) {
         close(path_fd);
         return rc;
@@ -397,22 +407,27 @@ void inode_charge_begin(struct volume *v, struct inode *i)
     pthread_mutex_unlock(&i->lock);
 }
 
-int64_t inode_charge_end(struct inode *i, const struct stat *after)
+void inode_charge_end(struct inode *i, struct inode_booking *booking)
 {
+    uint64_t charge = 0;
+    bool gone = false;
     struct stat st;
-    uint64_t charge;
-    int64_t change;
 
     /* Looked at under the lock, so that the last of several changes books what is there in the end.
      */
     pthread_mutex_lock(&i->lock);
-    if (fstat(i->path_fd, &st) != 0)
-        st = *after;
-    charge = st.st_nlink > 0 ? usage_charge(&st) : 0;
-    change = (int64_t)charge - (int64_t)i->charged;
-    i->charged = charge;
+    if (fstat(i->path_fd, &st) == 0) {
+        gone = st.st_nlink == 0;
+        if (!gone)
+            charge = usage_charge(&st);
+        booking->bytes += (int64_t)charge - (int64_t)i->charged;
+        booking->inodes -= gone && !i->uncounted;
+        i->uncounted |= gone;
+        i->charged = charge;
+    }
     pthread_mutex_unlock(&i->lock);
-    return change;
+    if (gone)
+        inode_forget(i);
 }
 
 uint64_t inode_charged(struct inode *i)

@@ -4,8 +4,8 @@
  * least recently used ones are closed.
  *
  * Locking: an entry's reference count and list membership are guarded by its shard's mutex; `lock`
- * in an entry guards its descriptors' making and its charge. Shard before entry; both are held for
- * short system calls at most.
+ * in an entry guards its descriptors' making and its charge. The shard's is a leaf: nothing is
+ * taken under it. Both are held for short system calls at most.
  */
 #ifndef AGENT_FS_INODE_H
 #define AGENT_FS_INODE_H
@@ -32,7 +32,11 @@ struct inode {
     atomic_bool writable; /* data_fd is open for writing */
     pthread_mutex_t lock;
     uint64_t charged; /* bytes that the quota counts for it */
+    bool uncounted;   /* its last name is gone and booked: no inode of the quota any more */
     uint64_t ino;
+    /* Held by what makes the file smaller, and by a write that reserved counting on that nobody
+     * does. Before `lock`, and behind a folder's. */
+    pthread_mutex_t size_lock;
 
     /* Changes under way and made, for pre-operation attributes. */
     atomic_uint mutators;
@@ -49,8 +53,10 @@ void inode_forget_volume(const struct uuid *fs_id);
  * cached and `may_block` is false; or -errno. Its attributes are in *st. */
 int inode_get(struct volume *v, const struct fs_object *object, bool may_block, struct inode **out,
               struct stat *st);
-/* The same for an open O_PATH descriptor, which is taken over in any case. */
-int inode_adopt(struct volume *v, int path_fd, struct inode **out, struct stat *st);
+/* The same for an open descriptor (O_PATH is enough), which is taken over in any case. It must be
+ * of the file system `dev`, the volume's: what is mounted below a volume is not part of it and
+ * answered -EXDEV. */
+int inode_adopt(struct volume *v, dev_t dev, int path_fd, struct inode **out, struct stat *st);
 void inode_put(struct inode *i);
 /* Not found by new calls any more: its last name was removed. */
 void inode_forget(struct inode *i);
@@ -71,9 +77,13 @@ void inode_change_begin(struct inode *i, struct inode_change *change);
 bool inode_change_end(struct inode *i, const struct inode_change *change);
 
 /* The quota's side of a change, between usage_reserve and usage_settle: tells a scan before, and
- * books after. Returns by how much the object's charge changed. */
+ * adds after by how much the object's charge changed, and -1 inode when its last name is gone
+ * (once, whoever removed it; then new calls do not find it any more). */
+struct inode_booking {
+    int64_t bytes, inodes;
+};
 void inode_charge_begin(struct volume *v, struct inode *i);
-int64_t inode_charge_end(struct inode *i, const struct stat *after);
+void inode_charge_end(struct inode *i, struct inode_booking *booking);
 uint64_t inode_charged(struct inode *i);
 
 struct inode_stats {

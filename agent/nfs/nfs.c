@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "agent/nfs/nfs_op.h"
 
@@ -157,6 +158,8 @@ void nfs_start(void)
     getrlimit(RLIMIT_NOFILE, &limit);
     objects = limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? (limit.rlim_cur - OTHER_DESCRIPTORS) / 2
                                                      : limit.rlim_cur / 4;
+    /* Clients say modes whole; what the agent makes for itself has its modes given too. */
+    umask(0);
     inode_cache_init(objects < MAX_OBJECTS ? objects : MAX_OBJECTS);
     volume_on_retire(inode_forget_volume);
     nfs_new_write_verifier();

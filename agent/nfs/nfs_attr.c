@@ -98,11 +98,10 @@ static int chmod_object(const struct inode *i, mode_t mode)
 
 static int set_size(struct nfs_op *op, struct nfs_object *o, uint64_t size)
 {
-    mode_t mode = o->st.st_mode;
-    int fd;
+    int fd, rc;
 
-    if (!S_ISREG(mode))
-        return S_ISDIR(mode) ? NFSERR_ISDIR : NFSERR_INVAL;
+    if (!S_ISREG(o->st.st_mode))
+        return S_ISDIR(o->st.st_mode) ? NFSERR_ISDIR : NFSERR_INVAL;
     if (size > INT64_MAX)
         return NFSERR_FBIG;
     /* As for WRITE: the owner may, whatever the mode says by now. */
@@ -111,10 +110,15 @@ static int set_size(struct nfs_op *op, struct nfs_object *o, uint64_t size)
     fd = inode_data_fd(op->vol, o->inode, true, true);
     if (fd < 0)
         return nfs_status(fd);
-    if (op->cred.uid != 0 && mode & (S_ISUID | S_ISGID) &&
-        chmod_object(o->inode, mode & 01777) != 0)
-        return NFSERR_IO;
-    return ftruncate(fd, (off_t)size) == 0 ? 0 : nfs_status(errno);
+    pthread_mutex_lock(&o->inode->size_lock);
+    /* As the caller, so that the kernel takes the set-id bits away where it must. */
+    if ((rc = nfs_as_caller(op)) == 0) {
+        if (ftruncate(fd, (off_t)size) != 0)
+            rc = nfs_status(errno);
+        nfs_as_root();
+    }
+    pthread_mutex_unlock(&o->inode->size_lock);
+    return rc;
 }
 
 /* A caller may give away what he owns where chownMode is Unrestricted; otherwise the kernel decides
@@ -139,9 +143,26 @@ static struct timespec time_of(enum nfs_time_how how, struct timespec client)
     return (struct timespec){.tv_nsec = how == SET_TO_SERVER_TIME ? UTIME_NOW : UTIME_OMIT};
 }
 
+/* The time of now may be set by who may write, also one of the two alone, which utimensat(2) leaves
+ * to the owner. */
+static int set_times(struct nfs_op *op, struct nfs_object *o, const struct nfs_sattr *a,
+                     enum nfs_time_how mtime_how)
+{
+    struct timespec times[2] = {time_of(a->atime_how, a->atime), time_of(mtime_how, a->mtime)};
+    bool now = a->atime_how != SET_TO_CLIENT_TIME && mtime_how != SET_TO_CLIENT_TIME;
+    bool own_right = now && fs_permission(&op->cred, &o->st) & W_OK;
+    int rc = own_right ? 0 : nfs_as_caller(op);
+
+    if (rc == 0 && utimensat(o->inode->path_fd, "", times, AT_EMPTY_PATH) != 0)
+        rc = nfs_status(errno);
+    nfs_as_root();
+    return rc;
+}
+
 int nfs_apply_sattr(struct nfs_op *op, unsigned n, const struct nfs_sattr *a)
 {
     struct nfs_object *o = &op->obj[n];
+    enum nfs_time_how mtime_how = a->mtime_how;
     int rc = 0;
 
     if ((a->atime_how == SET_TO_CLIENT_TIME && a->atime.tv_nsec >= 1000000000) ||
@@ -149,6 +170,9 @@ int nfs_apply_sattr(struct nfs_op *op, unsigned n, const struct nfs_sattr *a)
         return NFSERR_INVAL;
     if (a->set_size)
         rc = set_size(op, o, a->size);
+    /* The new size has set the time; not to be tried as one who may write but is not the owner. */
+    if (rc == 0 && a->set_size && mtime_how == SET_TO_SERVER_TIME)
+        mtime_how = DONT_CHANGE;
     /* The owner before the mode: a new owner clears the set-id bits. */
     if (rc == 0 && (a->set_uid || a->set_gid))
         rc = set_owner(op, o, a);
@@ -156,15 +180,8 @@ int nfs_apply_sattr(struct nfs_op *op, unsigned n, const struct nfs_sattr *a)
         rc = chmod_object(o->inode, a->mode & 07777);
         nfs_as_root();
     }
-    if (rc == 0 && (a->atime_how != DONT_CHANGE || a->mtime_how != DONT_CHANGE) &&
-        (rc = nfs_as_caller(op)) == 0) {
-        struct timespec times[2] = {time_of(a->atime_how, a->atime),
-                                    time_of(a->mtime_how, a->mtime)};
-
-        if (utimensat(o->inode->path_fd, "", times, AT_EMPTY_PATH) != 0)
-            rc = nfs_status(errno);
-        nfs_as_root();
-    }
+    if (rc == 0 && (a->atime_how != DONT_CHANGE || mtime_how != DONT_CHANGE))
+        rc = set_times(op, o, a, mtime_how);
     return rc;
 }
 
@@ -182,37 +199,63 @@ static bool same_time(const struct timespec *t, uint32_t seconds, uint32_t nanos
     return (uint32_t)t->tv_sec == seconds && (uint32_t)t->tv_nsec == nanoseconds;
 }
 
+/* sattrguard3: the object must not have changed since the client saw this ctime. */
+struct guard {
+    bool set;
+    uint32_t seconds, nanoseconds;
+};
+
+static bool get_guard(struct xdr_in *x, struct guard *g)
+{
+    if ((g->set = xdr_get_bool(x))) {
+        g->seconds = xdr_get_u32(x);
+        g->nanoseconds = xdr_get_u32(x);
+    }
+    return !x->failed;
+}
+
+static bool guard_holds(const struct guard *g, const struct nfs_object *o)
+{
+    return !g->set || (o->have_before && same_time(&o->before.st_ctim, g->seconds, g->nanoseconds));
+}
+
+/* Blocks that a file has behind its end count once its size covers them. */
+static uint64_t size_growth(const struct nfs_object *o, const struct nfs_sattr *a)
+{
+    struct stat st = o->st;
+    uint64_t charge, charged = inode_charged(o->inode);
+
+    if (!a->set_size || !S_ISREG(st.st_mode))
+        return 0;
+    st.st_size = a->size > INT64_MAX ? INT64_MAX : (off_t)a->size;
+    charge = usage_charge(&st);
+    return charge > charged ? charge - charged : 0;
+}
+
 int nfs_setattr(struct nfs_op *op)
 {
-    struct xdr_in *args = &op->call->args;
-    uint32_t seconds = 0, nanoseconds = 0;
+    struct nfs_object *o = &op->obj[0];
+    struct inode_booking booking = {0};
+    struct guard guard = {0};
     struct nfs_sattr a;
     struct nfs_fh fh;
-    bool guarded;
+    uint64_t reserved;
     int rc;
 
-    if (!nfs_get_fh(args, &fh) || !nfs_get_sattr(args, &a))
-        return NFS_GARBAGE;
-    if ((guarded = xdr_get_bool(args))) {
-        seconds = xdr_get_u32(args);
-        nanoseconds = xdr_get_u32(args);
-    }
-    if (args->failed)
+    if (!nfs_get_fh(&op->call->args, &fh) || !nfs_get_sattr(&op->call->args, &a) ||
+        !get_guard(&op->call->args, &guard))
         return NFS_GARBAGE;
     if ((rc = nfs_must_block(op)) != 0 || (rc = nfs_resolve_fh(op, 0, &fh, true)) != 0)
         return rc;
-    if ((rc = usage_reserve(op->vol->store->usage, 0, 0, true)) != 0)
+    reserved = size_growth(o, &a);
+    if ((rc = usage_reserve(op->vol->store->usage, reserved, 0, true)) != 0)
         return nfs_status(rc);
     nfs_change_begin(op, 0);
-    inode_charge_begin(op->vol, op->obj[0].inode);
-    if (guarded &&
-        !(op->obj[0].have_before && same_time(&op->obj[0].before.st_ctim, seconds, nanoseconds)))
-        rc = NFSERR_NOT_SYNC;
-    if (rc == 0)
-        rc = nfs_apply_sattr(op, 0, &a);
+    inode_charge_begin(op->vol, o->inode);
+    rc = guard_holds(&guard, o) ? nfs_apply_sattr(op, 0, &a) : NFSERR_NOT_SYNC;
     nfs_change_end(op, 0);
-    usage_settle(op->vol->store->usage, 0, 0, inode_charge_end(op->obj[0].inode, &op->obj[0].st),
-                 0);
+    inode_charge_end(o->inode, &booking);
+    usage_settle(op->vol->store->usage, reserved, 0, booking.bytes, booking.inodes);
     if (rc == 0)
         rc = nfs_sync_object(op, 0);
     if (rc != 0)

@@ -13,20 +13,23 @@
 #include <unistd.h>
 
 #include "agent/nfs/nfs_op.h"
+#include "common/log.h"
 
 /* Where an exclusive CREATE leaves its verifier: durable, and no file made otherwise has one. */
 #define VERIFIER_XATTR "user.spillway.createverf"
 
-/* Most that making one name adds: the object's first block, the text of a long link, and the
- * folder's growth. */
+/* Most that an object has when it is new: a folder's first block, or the text of a long link. */
 #define NEW_OBJECT_BYTES UINT64_C(4096)
-#define FOLDER_GROWTH    UINT64_C(8192)
+
+/* A client that gives no mode means to set it behind: until then nobody else gets in. */
+#define DEFAULT_FILE_MODE   0600
+#define DEFAULT_FOLDER_MODE 0700
 
 struct making {
     char name[NFS_MAX_NAME + 1];
     struct nfs_sattr attr;
     uint64_t reserved_bytes;
-    int64_t bytes, inodes; /* really added */
+    struct inode_booking added; /* really */
 };
 
 /* Resolves the folder and the name; the folder is obj[n]. */
@@ -48,7 +51,7 @@ static int begin(struct nfs_op *op, unsigned n, struct making *m, uint64_t bytes
 {
     int rc;
 
-    m->reserved_bytes = bytes + FOLDER_GROWTH;
+    m->reserved_bytes = bytes + NFS_FOLDER_GROWTH;
     rc = usage_reserve(op->vol->store->usage, m->reserved_bytes, inodes, true);
     if (rc != 0)
         return nfs_status(rc);
@@ -61,38 +64,46 @@ static int begin(struct nfs_op *op, unsigned n, struct making *m, uint64_t bytes
 static void end(struct nfs_op *op, unsigned n, struct making *m, uint64_t inodes)
 {
     nfs_change_end(op, n);
-    m->bytes += inode_charge_end(op->obj[n].inode, &op->obj[n].st);
+    inode_charge_end(op->obj[n].inode, &m->added);
     nfs_unlock_dirs(op->obj[n].inode, NULL);
-    usage_settle(op->vol->store->usage, m->reserved_bytes, inodes, m->bytes, m->inodes);
+    usage_settle(op->vol->store->usage, m->reserved_bytes, inodes, m->added.bytes, m->added.inodes);
 }
 
-/* A new object's descriptor becomes obj[1]; its charge as it was made is booked. */
-static int adopt_new(struct nfs_op *op, struct making *m, int fd)
+/* An object of the folder becomes obj[1]; the descriptor is taken over. */
+static int adopt(struct nfs_op *op, int fd)
 {
     struct nfs_object *o = &op->obj[1];
+    int rc = inode_adopt(op->vol, op->obj[0].st.st_dev, fd, &o->inode, &o->st);
+
+    o->have_st = rc == 0;
+    /* Something is mounted on the name. */
+    return rc == -EXDEV ? NFSERR_EXIST : nfs_status(rc);
+}
+
+/* The same of a new one; its charge as it was made is booked. */
+static int adopt_new(struct nfs_op *op, struct making *m, int fd)
+{
     struct stat st;
-    int rc;
 
     if (fstat(fd, &st) == 0) {
         usage_touch_new(op->vol->store->usage, st.st_ino);
-        m->bytes += S_ISREG(st.st_mode) ? 0 : (int64_t)usage_charge(&st);
-        m->inodes++;
+        /* A file that has bytes already was given them by another client, who booked them. */
+        m->added.bytes += S_ISREG(st.st_mode) ? 0 : (int64_t)usage_charge(&st);
+        m->added.inodes++;
     }
-    rc = inode_adopt(op->vol, fd, &o->inode, &o->st);
-    o->have_st = rc == 0;
-    return nfs_status(rc);
+    return adopt(op, fd);
 }
 
 /* Attributes that could not be given while the object was made. */
 static int finish_attributes(struct nfs_op *op, struct making *m)
 {
-    struct nfs_object *o = &op->obj[1];
     int rc;
 
-    inode_charge_begin(op->vol, o->inode);
+    nfs_change_begin(op, 1);
+    inode_charge_begin(op->vol, op->obj[1].inode);
     rc = nfs_apply_sattr(op, 1, &m->attr);
-    m->bytes += inode_charge_end(o->inode, &o->st);
-    o->have_st = fstat(o->inode->path_fd, &o->st) == 0;
+    nfs_change_end(op, 1);
+    inode_charge_end(op->obj[1].inode, &m->added);
     return rc;
 }
 
@@ -102,17 +113,17 @@ static void undo(struct nfs_op *op, struct making *m, int flags)
     struct nfs_object *o = &op->obj[1];
 
     inode_charge_begin(op->vol, o->inode);
-    if (unlinkat(op->obj[0].inode->path_fd, m->name, flags) == 0) {
-        m->inodes--;
-        inode_forget(o->inode);
-    }
-    m->bytes += inode_charge_end(o->inode, &o->st);
+    if (unlinkat(op->obj[0].inode->path_fd, m->name, flags) != 0)
+        log_warn("cannot take back what a failed call made: %s", strerror(errno));
+    inode_charge_end(o->inode, &m->added);
     o->have_st = false;
 }
 
+/* A link or a node is nothing but what its folder's sync writes with the name. */
 static int sync_made(struct nfs_op *op)
 {
-    int rc = op->obj[1].have_st ? nfs_sync_object(op, 1) : 0;
+    mode_t mode = op->obj[1].st.st_mode;
+    int rc = S_ISREG(mode) || S_ISDIR(mode) ? nfs_sync_object(op, 1) : 0;
 
     return rc != 0 ? rc : nfs_sync_object(op, 0);
 }
@@ -160,28 +171,34 @@ static mode_t first_mode(struct making *m, mode_t otherwise)
     return mode;
 }
 
-/* UNCHECKED over an existing file: only a size is applied, as for open(2) with O_TRUNC. */
-static int use_existing(struct nfs_op *op, struct making *m)
+/* The file that was there before becomes obj[1]; anything else that has the name is EXIST. */
+static int find_existing(struct nfs_op *op, struct making *m)
 {
-    struct nfs_sattr size = {.set_size = m->attr.set_size, .size = m->attr.size};
-    struct nfs_object *o = &op->obj[1];
     int fd = openat_as_caller(op, m->name, O_PATH, 0), rc;
 
     if (fd < 0)
         return nfs_status(fd == -ENOENT ? -EAGAIN : fd);
-    rc = nfs_status(inode_adopt(op->vol, fd, &o->inode, &o->st));
+    rc = adopt(op, fd);
+    return rc == 0 && !S_ISREG(op->obj[1].st.st_mode) ? NFSERR_EXIST : rc;
+}
+
+/* UNCHECKED over an existing file: only a size is applied, as for open(2) with O_TRUNC. */
+static int use_existing(struct nfs_op *op, struct making *m)
+{
+    struct nfs_sattr size = {.set_size = m->attr.set_size, .size = m->attr.size};
+    int rc = find_existing(op, m);
+
     if (rc != 0)
         return rc;
-    o->have_st = true;
-    if (!S_ISREG(o->st.st_mode))
-        return NFSERR_EXIST;
     m->attr = size;
     return size.set_size ? finish_attributes(op, m) : 0;
 }
 
 static int create_file(struct nfs_op *op, struct making *m, bool guarded)
 {
-    int fd = openat_as_caller(op, m->name, O_CREAT | O_EXCL | O_RDWR, first_mode(m, 0666)), rc;
+    int fd = openat_as_caller(op, m->name, O_CREAT | O_EXCL | O_RDWR,
+                              first_mode(m, DEFAULT_FILE_MODE)),
+        rc;
 
     if (fd == -EEXIST && !guarded)
         return use_existing(op, m);
@@ -197,7 +214,7 @@ static int create_file(struct nfs_op *op, struct making *m, bool guarded)
 static int make_verified(struct nfs_op *op, struct making *m, const uint8_t *verf, int *out)
 {
     char path[32];
-    int fd = openat_as_caller(op, ".", O_TMPFILE | O_RDWR, 0600), rc;
+    int fd = openat_as_caller(op, ".", O_TMPFILE | O_RDWR, DEFAULT_FILE_MODE), rc;
 
     if (fd < 0)
         return nfs_status(fd);
@@ -217,22 +234,16 @@ static int make_verified(struct nfs_op *op, struct making *m, const uint8_t *ver
 /* The same verifier as that of the file that is there: the client's own call, sent again. */
 static int match_verifier(struct nfs_op *op, struct making *m, const uint8_t *verf)
 {
-    struct nfs_object *o = &op->obj[1];
     uint8_t found[NFS_CREATEVERF];
     char path[32];
-    int fd = openat_as_caller(op, m->name, O_PATH, 0), rc;
+    int rc = find_existing(op, m);
 
-    if (fd < 0)
-        return nfs_status(fd == -ENOENT ? -EAGAIN : fd);
-    rc = nfs_status(inode_adopt(op->vol, fd, &o->inode, &o->st));
     if (rc != 0)
         return rc;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", o->inode->path_fd);
-    if (!S_ISREG(o->st.st_mode) ||
-        getxattr(path, VERIFIER_XATTR, found, sizeof found) != NFS_CREATEVERF ||
+    snprintf(path, sizeof path, "/proc/self/fd/%d", op->obj[1].inode->path_fd);
+    if (getxattr(path, VERIFIER_XATTR, found, sizeof found) != NFS_CREATEVERF ||
         memcmp(found, verf, sizeof found) != 0)
         return NFSERR_EXIST;
-    o->have_st = true;
     return 0;
 }
 
@@ -295,7 +306,13 @@ static int make_name(struct nfs_op *op, struct making *m, make_fn *make, const v
     }
     if (rc == 0) {
         fd = openat(op->obj[0].inode->path_fd, m->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        rc = fd >= 0 ? adopt_new(op, m, fd) : nfs_status(errno);
+        if (fd < 0) {
+            rc = nfs_status(errno);
+            /* What nobody has booked does not stay. */
+            unlinkat(op->obj[0].inode->path_fd, m->name, remove_flags);
+        } else {
+            rc = adopt_new(op, m, fd);
+        }
         if (rc == 0 && (rc = finish_attributes(op, m)) != 0)
             undo(op, m, remove_flags);
     }
@@ -326,7 +343,7 @@ int nfs_mkdir(struct nfs_op *op)
     if ((rc = resolve_where(op, 0, &fh, &name, m.name)) != 0 ||
         (rc = nfs_sattr_allowed(op, &m.attr)) != 0)
         return rc;
-    mode = first_mode(&m, 0777);
+    mode = first_mode(&m, DEFAULT_FOLDER_MODE);
     return make_name(op, &m, make_folder, &mode, AT_REMOVEDIR);
 }
 
@@ -363,6 +380,10 @@ int nfs_symlink(struct nfs_op *op)
     return make_name(op, &m, make_link, text, 0);
 }
 
+/* What Linux keeps of a device's number. */
+#define MAX_MAJOR 0xfffu
+#define MAX_MINOR 0xfffffu
+
 struct node {
     mode_t mode;
     dev_t dev;
@@ -377,7 +398,7 @@ static int make_node(int dir_fd, const struct making *m, const void *arg)
 
 /* mknoddata3: false when it cannot be decoded. */
 static bool get_node(struct xdr_in *x, struct making *m, struct node *node, bool *device,
-                     bool *known)
+                     bool *known, bool *fits)
 {
     static const mode_t types[] = {
         [NF_BLK] = S_IFBLK, [NF_CHR] = S_IFCHR, [NF_SOCK] = S_IFSOCK, [NF_FIFO] = S_IFIFO};
@@ -394,6 +415,7 @@ static bool get_node(struct xdr_in *x, struct making *m, struct node *node, bool
         high = xdr_get_u32(x);
         low = xdr_get_u32(x);
         node->dev = makedev(high, low);
+        *fits = high <= MAX_MAJOR && low <= MAX_MINOR;
     }
     return !x->failed;
 }
@@ -402,24 +424,26 @@ int nfs_mknod(struct nfs_op *op)
 {
     struct making m = {0};
     struct node node = {0};
-    bool device = false, known;
+    bool device = false, known, fits = true;
     struct nfs_name name;
     struct nfs_fh fh;
     int rc;
 
     if (!nfs_get_fh(&op->call->args, &fh) || !nfs_get_name(&op->call->args, &name) ||
-        !get_node(&op->call->args, &m, &node, &device, &known))
+        !get_node(&op->call->args, &m, &node, &device, &known, &fits))
         return NFS_GARBAGE;
     if ((rc = resolve_where(op, 0, &fh, &name, m.name)) != 0 ||
         (rc = nfs_sattr_allowed(op, &m.attr)) != 0)
         return rc;
     if (!known)
         return NFSERR_BADTYPE;
-    /* Root on the client, and let be root: else he is mapped to somebody by now. */
+    /* Root on the client, and let be root: else he is mapped to somebody by now. As mknod(2). */
     if (device && op->cred.uid != 0)
-        return NFSERR_ACCES;
+        return NFSERR_PERM;
+    if (!fits)
+        return NFSERR_INVAL;
     m.attr.set_size = false;
-    node.mode |= first_mode(&m, 0666);
+    node.mode |= first_mode(&m, DEFAULT_FILE_MODE);
     return make_name(op, &m, make_node, &node, 0);
 }
 
@@ -445,6 +469,7 @@ int nfs_link(struct nfs_op *op)
         return NFSERR_ISDIR;
     if ((rc = begin(op, 1, &m, 0, 0)) != 0)
         return rc;
+    nfs_change_begin(op, 0);
     /* The way to link an open object without its name, as the caller. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", op->obj[0].inode->path_fd);
     if ((rc = nfs_as_caller(op)) == 0) {
@@ -452,8 +477,8 @@ int nfs_link(struct nfs_op *op)
             rc = nfs_status(errno);
         nfs_as_root();
     }
+    nfs_change_end(op, 0);
     end(op, 1, &m, 0);
-    op->obj[0].have_st = fstat(op->obj[0].inode->path_fd, &op->obj[0].st) == 0;
     if (rc == 0)
         rc = nfs_sync_object(op, 1);
     if (rc != 0)

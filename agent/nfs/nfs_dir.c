@@ -34,7 +34,8 @@ struct listing {
     size_t names_left; /* READDIRPLUS: of dircount */
     unsigned entries;
     bool full, eof;
-    struct stat root; /* the volume's root, if this folder can show it as ".." */
+    bool search;      /* the caller may look names up here */
+    struct stat root; /* the volume's */
 };
 
 /* What an entry says beyond its name (READDIRPLUS). */
@@ -44,27 +45,26 @@ struct details {
     struct fs_handle fh;
 };
 
-static bool is_dots(const char *name)
+static bool is_parent(const char *name)
 {
-    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+    return strcmp(name, "..") == 0;
 }
 
-/* An entry that vanished meanwhile, or that something is mounted on, has neither attributes nor a
- * handle. */
-static void look(struct listing *l, const char *name, struct details *d)
+/* Attributes and handle of an entry, of one object. One that vanished meanwhile, whose name means
+ * another object by now, or that something is mounted on has neither; nor has any where the caller
+ * could not look it up. */
+static void look(struct listing *l, const char *name, uint64_t ino, struct details *d)
 {
-    struct nfs_object *dir = &l->op->obj[0];
-    bool up = strcmp(name, "..") == 0;
+    int fd = l->search ? openat(l->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
 
-    d->have_fh = false;
-    d->have_st = fstatat(l->fd, dir->root && up ? "." : name, &d->st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                 d->st.st_dev == dir->st.st_dev;
-    if (!d->have_st)
+    if (fd < 0)
         return;
-    if (is_dots(name) && d->st.st_ino == l->root.st_ino)
+    d->have_st = fstat(fd, &d->st) == 0 && d->st.st_dev == l->root.st_dev && d->st.st_ino == ino;
+    if (d->have_st && ino == l->root.st_ino)
         d->have_fh = fs_handle_root(l->op->vol, &d->fh) == 0;
-    else
-        d->have_fh = fs_handle_at(l->op->vol, l->fd, name, &d->fh) == 0;
+    else if (d->have_st)
+        d->have_fh = fs_handle_of(l->op->vol, fd, &d->fh) == 0;
+    close(fd);
 }
 
 static size_t entry_size(const struct listing *l, size_t name_len, const struct details *d)
@@ -82,12 +82,13 @@ static bool put_entry(struct listing *l, const struct dirent_record *record)
     struct xdr_out *x = &l->op->call->res;
     const char *name = record->name;
     size_t len = strlen(name), name_bytes = 20 + xdr_pad(len), size;
-    uint64_t ino =
-        l->op->obj[0].root && strcmp(name, "..") == 0 ? l->op->obj[0].st.st_ino : record->ino;
+    /* The root's parent is the root. */
+    bool up = is_parent(name) && l->op->obj[0].st.st_ino == l->root.st_ino;
+    uint64_t ino = up ? l->root.st_ino : record->ino;
     struct details d = {.have_st = false, .have_fh = false};
 
     if (l->plus)
-        look(l, name, &d);
+        look(l, up ? "." : name, ino, &d);
     size = entry_size(l, len, &d);
     /* One entry is always given if maxcount lets it. */
     if (size > l->left || (l->plus && l->entries > 0 && name_bytes > l->names_left))
@@ -164,6 +165,7 @@ static int list(struct listing *l, uint64_t cookie, uint32_t count)
         return rc;
     if (fstat(op->vol->store->root, &l->root) != 0)
         return nfs_status(errno);
+    l->search = fs_permission(&op->cred, &op->obj[0].st) & X_OK;
     l->fd = open_at(op, cookie);
     if (l->fd < 0)
         return l->fd == -ERANGE ? NFSERR_BAD_COOKIE : nfs_status(l->fd);

@@ -44,17 +44,16 @@ static int find(struct nfs_op *op, const char *name, struct fs_handle *fh)
     int fd, rc;
 
     /* The root's parent is the root: nothing leads out of an export. */
-    fd = open_name(op, dir->root && parent ? "." : name);
+    fd = open_name(op, parent && nfs_is_root(op, &dir->st) ? "." : name);
     if (fd == -EAGAIN && !op->call->may_block)
         return NFS_OFFLOAD;
     if (fd < 0)
         return nfs_status(fd);
-    rc = inode_adopt(op->vol, fd, &o->inode, &o->st);
+    rc = inode_adopt(op->vol, dir->st.st_dev, fd, &o->inode, &o->st);
+    if (rc == -ESTALE && !atomic_load(&op->vol->gone))
+        return NFSERR_NOENT; /* removed meanwhile */
     if (rc != 0)
-        return rc == -ESTALE ? NFSERR_NOENT : nfs_status(rc);
-    /* What is mounted below a volume is not part of it. */
-    if (o->st.st_dev != dir->st.st_dev)
-        return NFSERR_ACCES;
+        return rc == -EXDEV ? NFSERR_ACCES : nfs_status(rc);
     o->have_st = true;
     if ((parent || strcmp(name, ".") == 0) && nfs_is_root(op, &o->st))
         return nfs_status(fs_handle_root(op->vol, fh));

@@ -101,6 +101,9 @@ struct nfs_name {
 bool nfs_get_name(struct xdr_in *x, struct nfs_name *name);
 int nfs_name_text(const struct nfs_name *name, char out[static NFS_MAX_NAME + 1]);
 
+/* The most that a new name makes a folder grow by: blocks that its index needs when it is split. */
+#define NFS_FOLDER_GROWTH UINT64_C(16384)
+
 /* Room for results larger than RPC_REPLY_INLINE: 0, or NFSERR_JUKEBOX when memory is short. */
 int nfs_room(struct nfs_op *op, size_t bytes);
 
@@ -130,8 +133,8 @@ bool nfs_get_sattr(struct xdr_in *x, struct nfs_sattr *out);
 /* ---- shared between files of procedures
  * ---------------------------------------------------------------------------- */
 
-/* Applies attributes to obj[n] as the caller (nfs_attr.c). The size is the caller's to reserve
- * nothing for: it only makes holes. 0 or a status. */
+/* Applies attributes to obj[n] as the caller (nfs_attr.c), between the begin and end of its change
+ * and its charge. 0 or a status. */
 int nfs_apply_sattr(struct nfs_op *op, unsigned n, const struct nfs_sattr *a);
 /* Whether the caller may set these on an object of his own that is about to be made: NFS_OK or
  * NFSERR_PERM. */

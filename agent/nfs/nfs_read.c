@@ -39,6 +39,8 @@ static int read_data(struct nfs_op *op, int fd, uint8_t *buffer, size_t len, uin
             return NFS_OFFLOAD;
         if (n < 0)
             return nfs_status(errno);
+        if (n == 0 && !may_block)
+            return NFS_OFFLOAD;
         if (n == 0)
             break; /* truncated meanwhile */
         *got += (size_t)n;

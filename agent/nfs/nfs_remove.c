@@ -11,79 +11,69 @@
 
 #include "agent/nfs/nfs_op.h"
 
-/* What a rename can add to the folder it goes to. */
-#define FOLDER_GROWTH UINT64_C(8192)
-
-/* An object whose name is about to go: its usage is booked when that was its last. */
+/* An object whose name is about to go. */
 struct victim {
     struct inode *inode; /* NULL: no such name */
-    struct stat st;
+    struct inode_change change;
 };
 
-/* Finds what a name means now, under the folder's lock. */
-static int find_victim(struct nfs_op *op, const struct inode *dir, const char *name,
-                       struct victim *v)
+/* Finds what a name means now, under the folder's lock, and opens its change. Nothing may be
+ * removed that could not be found: it would stay booked. */
+static int victim_begin(struct nfs_op *op, const struct nfs_object *dir, const char *name,
+                        struct victim *v)
 {
-    int fd = openat(dir->path_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-
-    v->inode = NULL;
-    return fd >= 0 ? inode_adopt(op->vol, fd, &v->inode, &v->st) : -errno;
-}
-
-/* After the change: bytes and inodes that came free, as negative numbers. */
-static void settle_victim(struct victim *v, int64_t *bytes, int64_t *inodes)
-{
+    int fd = openat(dir->inode->path_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), rc;
     struct stat st;
 
+    v->inode = NULL;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : nfs_status(errno); /* the kernel says who may know of it */
+    rc = inode_adopt(op->vol, dir->st.st_dev, fd, &v->inode, &st);
+    if (rc != 0)
+        return rc == -EXDEV ? NFSERR_ACCES : nfs_status(rc);
+    inode_change_begin(v->inode, &v->change);
+    inode_charge_begin(op->vol, v->inode);
+    return 0;
+}
+
+static void victim_end(struct victim *v, struct inode_booking *booking)
+{
     if (!v->inode)
         return;
-    if (fstat(v->inode->path_fd, &st) == 0) {
-        if (st.st_nlink == 0) {
-            inode_forget(v->inode);
-            (*inodes)--;
-        }
-        *bytes += inode_charge_end(v->inode, &st);
-    }
+    inode_change_end(v->inode, &v->change);
+    inode_charge_end(v->inode, booking);
     inode_put(v->inode);
 }
 
-static int check_removable(const char *name, const struct victim *v, bool folder)
+/* nfsstat3 of a failed unlinkat or renameat. What something is mounted on stays for good. */
+static int removal_status(int error)
 {
-    if (strcmp(name, ".") == 0)
-        return NFSERR_INVAL;
-    if (strcmp(name, "..") == 0)
-        return NFSERR_EXIST;
-    if (!v->inode)
-        return NFS_OK; /* the kernel says what is wrong with it */
-    if (folder)
-        return S_ISDIR(v->st.st_mode) ? NFS_OK : NFSERR_NOTDIR;
-    return S_ISDIR(v->st.st_mode) ? NFSERR_ISDIR : NFS_OK;
+    if (error == EBUSY)
+        return NFSERR_ACCES;
+    return error == EEXIST ? NFSERR_NOTEMPTY : nfs_status(error);
 }
 
 static int remove_name(struct nfs_op *op, const char *name, bool folder)
 {
     struct inode *dir = op->obj[0].inode;
-    int64_t bytes = 0, inodes = 0;
+    struct inode_booking freed = {0};
     struct victim victim;
     int rc;
 
     nfs_lock_dirs(dir, NULL);
     nfs_change_begin(op, 0);
     inode_charge_begin(op->vol, dir);
-    find_victim(op, dir, name, &victim);
-    rc = check_removable(name, &victim, folder);
-    if (rc == 0 && victim.inode)
-        inode_charge_begin(op->vol, victim.inode);
+    rc = victim_begin(op, &op->obj[0], name, &victim);
     if (rc == 0 && (rc = nfs_as_caller(op)) == 0) {
         if (unlinkat(dir->path_fd, name, folder ? AT_REMOVEDIR : 0) != 0)
-            rc = errno == EEXIST ? NFSERR_NOTEMPTY : nfs_status(errno);
+            rc = removal_status(errno);
         nfs_as_root();
     }
-    settle_victim(&victim, &bytes, &inodes);
+    victim_end(&victim, &freed);
     nfs_change_end(op, 0);
-    bytes += inode_charge_end(dir, &op->obj[0].st);
+    inode_charge_end(dir, &freed);
     nfs_unlock_dirs(dir, NULL);
-    usage_settle(op->vol->store->usage, 0, 0, bytes, inodes);
+    usage_settle(op->vol->store->usage, 0, 0, freed.bytes, freed.inodes);
     return rc;
 }
 
@@ -102,6 +92,10 @@ static int remove_call(struct nfs_op *op, bool folder)
         return NFSERR_NOTDIR;
     if ((rc = nfs_name_text(&name, text)) != 0)
         return rc;
+    if (strcmp(text, ".") == 0)
+        return NFSERR_INVAL;
+    if (strcmp(text, "..") == 0)
+        return NFSERR_EXIST;
     if ((rc = usage_reserve(op->vol->store->usage, 0, 0, true)) != 0)
         return nfs_status(rc);
     if ((rc = remove_name(op, text, folder)) != 0 || (rc = nfs_sync_object(op, 0)) != 0)
@@ -137,12 +131,10 @@ static void begin_folders(struct nfs_op *op, bool same)
     inode_charge_begin(op->vol, op->obj[1].inode);
 }
 
-static int64_t end_folders(struct nfs_op *op, bool same)
+static void end_folders(struct nfs_op *op, bool same, struct inode_booking *booking)
 {
-    int64_t bytes;
-
     nfs_change_end(op, 0);
-    bytes = inode_charge_end(op->obj[0].inode, &op->obj[0].st);
+    inode_charge_end(op->obj[0].inode, booking);
     if (same) {
         /* The wcc_data of the one folder stands twice in the results. */
         op->obj[1].st = op->obj[0].st;
@@ -151,34 +143,39 @@ static int64_t end_folders(struct nfs_op *op, bool same)
         op->obj[1].have_before = op->obj[0].have_before;
     } else {
         nfs_change_end(op, 1);
-        bytes += inode_charge_end(op->obj[1].inode, &op->obj[1].st);
+        inode_charge_end(op->obj[1].inode, booking);
     }
     nfs_unlock_dirs(op->obj[0].inode, op->obj[1].inode);
-    return bytes;
+}
+
+/* RFC 1813 3.3.14: two that do not go together, or a folder that is not empty, are EXIST. */
+static int rename_status(int error)
+{
+    if (error == ENOTEMPTY || error == EEXIST || error == EISDIR || error == ENOTDIR)
+        return NFSERR_EXIST;
+    return removal_status(error);
 }
 
 static int rename_name(struct nfs_op *op, const char *from, const char *to)
 {
     struct inode *from_dir = op->obj[0].inode, *to_dir = op->obj[1].inode;
     bool same = from_dir == to_dir;
-    int64_t bytes = 0, inodes = 0;
+    struct inode_booking booking = {0};
     struct victim victim;
     int rc;
 
     begin_folders(op, same);
-    find_victim(op, to_dir, to, &victim);
-    if (victim.inode)
-        inode_charge_begin(op->vol, victim.inode);
-    if ((rc = nfs_as_caller(op)) == 0) {
+    rc = victim_begin(op, &op->obj[1], to, &victim);
+    if (rc == 0 && (rc = nfs_as_caller(op)) == 0) {
         if (renameat(from_dir->path_fd, from, to_dir->path_fd, to) != 0)
-            rc = errno == ENOTEMPTY ? NFSERR_EXIST : nfs_status(errno);
+            rc = rename_status(errno);
         nfs_as_root();
     }
     if (rc == 0)
         usage_renamed(op->vol->store->usage, to_dir->path_fd, to);
-    settle_victim(&victim, &bytes, &inodes);
-    bytes += end_folders(op, same);
-    usage_settle(op->vol->store->usage, FOLDER_GROWTH, 0, bytes, inodes);
+    victim_end(&victim, &booking);
+    end_folders(op, same, &booking);
+    usage_settle(op->vol->store->usage, NFS_FOLDER_GROWTH, 0, booking.bytes, booking.inodes);
     return rc;
 }
 
@@ -208,7 +205,7 @@ int nfs_rename(struct nfs_op *op)
         return rc;
     if (is_dots(from_text) || is_dots(to_text))
         return NFSERR_INVAL;
-    if ((rc = usage_reserve(op->vol->store->usage, FOLDER_GROWTH, 0, true)) != 0)
+    if ((rc = usage_reserve(op->vol->store->usage, NFS_FOLDER_GROWTH, 0, true)) != 0)
         return nfs_status(rc);
     if ((rc = rename_name(op, from_text, to_text)) != 0 || (rc = nfs_sync_object(op, 1)) != 0 ||
         (op->obj[0].inode != op->obj[1].inode && (rc = nfs_sync_object(op, 0)) != 0))

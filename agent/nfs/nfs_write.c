@@ -102,18 +102,49 @@ static uint64_t round_up(uint64_t v)
     return (v + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* The most that a write can add to the file's charge: not more than the blocks that it touches and
- * what maps them, nor more than what the file lacks of its size in whole blocks. Overwriting in a
- * full volume adds nothing. */
-static uint64_t growth_bound(const struct nfs_object *o, uint64_t offset, uint64_t len)
+/* The most that a write can add to the file's charge: the blocks that it touches and what maps
+ * them.
+ */
+static uint64_t growth_bound(const struct write_args *w)
 {
-    uint64_t end = round_up(offset + len), blocks = end - offset / BLOCK * BLOCK + 4 * BLOCK;
-    uint64_t size = round_up((uint64_t)o->st.st_size), charged = inode_charged(o->inode), missing;
+    return w->len > 0 ? round_up(w->offset + w->len) - w->offset / BLOCK * BLOCK + 4 * BLOCK : 0;
+}
 
-    if (size < end)
-        size = end;
-    missing = size > charged ? size - charged : 0;
-    return missing < blocks ? missing : blocks;
+/* Also not more than what the file lacks of its size in whole blocks, so that overwriting in a full
+ * volume adds nothing. Holds as long as nobody makes the file smaller. */
+static uint64_t exact_growth_bound(struct inode *i, const struct write_args *w)
+{
+    uint64_t bound = growth_bound(w), size = round_up(w->offset + w->len), charged;
+    struct stat st;
+
+    if (fstat(i->path_fd, &st) != 0)
+        return bound;
+    if (size < round_up((uint64_t)st.st_size))
+        size = round_up((uint64_t)st.st_size);
+    charged = inode_charged(i);
+    if (size <= charged)
+        return 0;
+    return size - charged < bound ? size - charged : bound;
+}
+
+/* Reserves for a write. Near the quota, where the plain bound does not fit, by the exact one: then
+ * the file's size is locked, which *locked tells. 0 or -errno. */
+static int reserve(struct usage *usage, struct inode *i, const struct write_args *w,
+                   uint64_t *reserved, bool *locked)
+{
+    int rc;
+
+    *reserved = growth_bound(w);
+    *locked = false;
+    if ((rc = usage_reserve(usage, *reserved, 0, true)) != -EDQUOT)
+        return rc;
+    pthread_mutex_lock(&i->size_lock);
+    *reserved = exact_growth_bound(i, w);
+    rc = usage_reserve(usage, *reserved, 0, true);
+    *locked = rc == 0;
+    if (rc != 0)
+        pthread_mutex_unlock(&i->size_lock);
+    return rc;
 }
 
 /* Writes all of it, or until an error behind the first byte; the number of bytes is in *done. */
@@ -131,22 +162,27 @@ static int write_data(int fd, const struct write_args *w, size_t *done)
     return 0;
 }
 
-/* Set-id bits go with a write by anybody but root; the descriptor is root's, so the kernel would
- * keep them. */
-static int clear_set_id(const struct nfs_op *op, int fd)
+/* The change between its reservation and its booking. */
+static int write_reserved(struct nfs_op *op, int fd, const struct write_args *w, size_t *done)
 {
-    mode_t mode = op->obj[0].st.st_mode;
+    /* Set-id bits go with a write by anybody but root: the kernel sees to it when it is his. */
+    bool set_id = op->obj[0].st.st_mode & (S_ISUID | S_ISGID);
+    int rc = set_id ? nfs_as_caller(op) : 0;
 
-    if (op->cred.uid == 0 || !(mode & (S_ISUID | S_ISGID)))
-        return 0;
-    return fchmod(fd, mode & 01777) == 0 ? 0 : nfs_status(errno);
+    if (rc == 0)
+        rc = write_data(fd, w, done);
+    if (set_id)
+        nfs_as_root();
+    return rc;
 }
 
 static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
 {
     struct nfs_object *o = &op->obj[0];
     struct usage *usage = op->vol->store->usage;
+    struct inode_booking booking = {0};
     uint64_t reserved;
+    bool locked;
     int fd, rc;
 
     if (!S_ISREG(o->st.st_mode) || w->count != w->len)
@@ -157,20 +193,19 @@ static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
         return NFSERR_ACCES;
     if (w->len > RPC_MAX_DATA)
         w->len = RPC_MAX_DATA;
-    fd = inode_data_fd(op->vol, o->inode, true, op->call->may_block);
+    fd = inode_data_fd(op->vol, o->inode, true, true);
     if (fd < 0)
-        return fd == -EAGAIN && !op->call->may_block ? NFS_OFFLOAD : nfs_status(fd);
-    reserved = growth_bound(o, w->offset, w->len);
-    rc = usage_reserve(usage, reserved, 0, op->call->may_block);
-    if (rc != 0)
-        return rc == -EAGAIN && !op->call->may_block ? NFS_OFFLOAD : nfs_status(rc);
+        return nfs_status(fd);
+    if ((rc = reserve(usage, o->inode, w, &reserved, &locked)) != 0)
+        return nfs_status(rc);
     nfs_change_begin(op, 0);
     inode_charge_begin(op->vol, o->inode);
-    rc = clear_set_id(op, fd);
-    if (rc == 0)
-        rc = write_data(fd, w, done);
+    rc = write_reserved(op, fd, w, done);
     nfs_change_end(op, 0);
-    usage_settle(usage, reserved, 0, inode_charge_end(o->inode, &o->st), 0);
+    inode_charge_end(o->inode, &booking);
+    usage_settle(usage, reserved, 0, booking.bytes, booking.inodes);
+    if (locked)
+        pthread_mutex_unlock(&o->inode->size_lock);
     if (rc == 0 && w->stable != UNSTABLE &&
         storage_durability(op->vol->store->store) == DURABILITY_POWER &&
         (w->stable == DATA_SYNC ? fdatasync(fd) : fsync(fd)) != 0)
@@ -178,22 +213,22 @@ static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
     return rc;
 }
 
-static void put_written(struct nfs_op *op, size_t done, uint32_t stable)
+static void put_written(struct nfs_op *op, size_t done, uint32_t stable,
+                        const uint8_t verf[static NFS_WRITEVERF])
 {
     struct xdr_out *x = &op->call->res;
-    uint8_t verf[NFS_WRITEVERF];
 
-    nfs_write_verifier(verf);
     xdr_put_u32(x, NFS_OK);
     nfs_put_wcc(op, 0);
     xdr_put_u32(x, (uint32_t)done);
     xdr_put_u32(x, stable);
-    xdr_put_fixed(x, verf, sizeof verf);
+    xdr_put_fixed(x, verf, NFS_WRITEVERF);
 }
 
 int nfs_write(struct nfs_op *op)
 {
     struct write_args w = {0};
+    uint8_t verf[NFS_WRITEVERF];
     struct nfs_fh fh;
     size_t done = 0;
     int rc, admit;
@@ -206,10 +241,12 @@ int nfs_write(struct nfs_op *op)
         if (admit != 0)
             return admit;
     }
-    /* Syncing blocks; what is left in the page cache does not wait for the disk. */
-    if (rc == 0 && w.stable != UNSTABLE &&
-        storage_durability(op->vol->store->store) == DURABILITY_POWER)
+    /* Into the page cache too a write may wait for the disk: for a page that it changes in part,
+     * for the journal, for too much that is dirty; few file systems can be asked not to. */
+    if (rc == 0)
         rc = nfs_must_block(op);
+    /* Before the data: the failure of a sync meanwhile may be one of this data. */
+    nfs_write_verifier(verf);
     if (rc == 0)
         rc = write_object(op, &w, &done);
     if (rc == NFS_OFFLOAD)
@@ -218,7 +255,7 @@ int nfs_write(struct nfs_op *op)
     if (op->vol)
         volume_count_write(op->vol, rc == 0 ? done : 0, clock_mono_ns() - op->call->arrived_ns);
     if (rc == 0)
-        put_written(op, done, w.stable);
+        put_written(op, done, w.stable, verf);
     return rc;
 }
 
