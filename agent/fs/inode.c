@@ -118,6 +118,7 @@ static void close_inode(struct inode *i)
 {
     int data_fd = atomic_load(&i->data_fd);
 
+    pthread_cond_destroy(&i->synced);
     if (data_fd >= 0)
         close(data_fd);
     if (i->path_fd >= 0)
@@ -256,6 +257,7 @@ static struct inode *new_inode(struct volume *v, const struct fs_object *object,
 
     if (!i)
         return NULL;
+    pthread_cond_init(&i->synced, NULL);
     i->fs_id = v->fs_id;
     i->object = *object;
     i->hash = hash_of(&v->fs_id, object);
@@ -377,6 +379,55 @@ int inode_data_fd(struct volume *v, struct inode *i, bool write, bool may_block)
     }
     pthread_mutex_unlock(&i->lock);
     return fd;
+}
+
+/* ---- syncs
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static int sync_now(struct volume *v, struct inode *i, bool folder, inode_sync_failed_fn *failed)
+{
+    int fd = folder ? fs_object_open(v, &i->object, O_RDONLY | O_DIRECTORY)
+                    : inode_data_fd(v, i, false, true);
+    int rc;
+
+    if (fd < 0)
+        return fd;
+    rc = fsync(fd) == 0 ? 0 : -errno;
+    if (rc != 0)
+        failed(v, -rc);
+    if (folder)
+        close(fd);
+    return rc;
+}
+
+int inode_sync(struct volume *v, struct inode *i, bool folder, inode_sync_failed_fn *failed)
+{
+    uint64_t mine;
+    int rc;
+
+    pthread_mutex_lock(&i->lock);
+    /* The first that begins from now on: one under way may have passed our change already. */
+    mine = i->syncs_begun + 1;
+    while (i->syncs_done < mine) {
+        if (i->syncs_begun > i->syncs_done) {
+            pthread_cond_wait(&i->synced, &i->lock);
+            continue;
+        }
+        i->syncs_begun++;
+        pthread_mutex_unlock(&i->lock);
+        rc = sync_now(v, i, folder, failed);
+        pthread_mutex_lock(&i->lock);
+        i->syncs_done++;
+        if (rc != 0) {
+            i->sync_failed = i->syncs_done;
+            i->sync_error = rc;
+        }
+        pthread_cond_broadcast(&i->synced);
+    }
+    rc = i->sync_failed >= mine ? i->sync_error : 0;
+    pthread_mutex_unlock(&i->lock);
+    return rc;
 }
 
 /* ---- changes

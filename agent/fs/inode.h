@@ -41,6 +41,13 @@ struct inode {
     /* Changes under way and made, for pre-operation attributes. */
     atomic_uint mutators;
     atomic_uint_fast64_t changes;
+
+    /* Syncs are numbered from 1; one runs at a time (inode_sync). Guarded by `lock`, which is not
+     * held while one runs. */
+    pthread_cond_t synced;
+    uint64_t syncs_begun, syncs_done;
+    uint64_t sync_failed; /* the last that failed, 0: none */
+    int sync_error;       /* of that one, -errno */
 };
 
 /* Sets the bound; before any other call. Each object needs up to two descriptors. */
@@ -64,6 +71,13 @@ void inode_forget(struct inode *i);
 /* A descriptor of a regular file for reading, or for reading and writing, as root; -errno. Belongs
  * to the entry. */
 int inode_data_fd(struct volume *v, struct inode *i, bool write, bool may_block);
+
+/* Makes durable what was changed of a regular file or a folder before the call (fsync). One sync of
+ * an object runs at a time, and those who come meanwhile share the next one. The kernel tells a
+ * writeback error only once for a descriptor, so each sync that fails calls `failed` before anybody
+ * is told how it ended and before another begins: no later success can hide it. 0 or -errno. */
+typedef void inode_sync_failed_fn(const struct volume *v, int error);
+int inode_sync(struct volume *v, struct inode *i, bool folder, inode_sync_failed_fn *failed);
 
 /* Changes to an object, from one inode_change_begin to its end. The attributes before are atomic
  * with the change only if nobody else changed it in between (RFC 1813 2.6, pre_op_attr): otherwise

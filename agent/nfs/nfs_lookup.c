@@ -45,7 +45,8 @@ static int find(struct nfs_op *op, const char *name, struct fs_handle *fh)
 
     /* The root's parent is the root: nothing leads out of an export. */
     fd = open_name(op, parent && nfs_is_root(op, &dir->st) ? "." : name);
-    if (fd == -EAGAIN && !op->call->may_block)
+    /* EINVAL: a kernel that does not know RESOLVE_CACHED (before 5.12). */
+    if ((fd == -EAGAIN || fd == -EINVAL) && !op->call->may_block)
         return NFS_OFFLOAD;
     if (fd < 0)
         return nfs_status(fd);

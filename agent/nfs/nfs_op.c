@@ -33,11 +33,14 @@ static const struct {
     {ESTALE, NFSERR_STALE},
     {EOPNOTSUPP, NFSERR_NOTSUPP},
     {ELOOP, NFSERR_INVAL},
+    /* Something on the server itself holds it (a mount point, a running program): trying again does
+     * not help. */
+    {EBUSY, NFSERR_ACCES},
+    {ETXTBSY, NFSERR_ACCES},
     /* Passing shortages: the client tries again. */
     {ENOMEM, NFSERR_JUKEBOX},
     {EMFILE, NFSERR_JUKEBOX},
     {ENFILE, NFSERR_JUKEBOX},
-    {EBUSY, NFSERR_JUKEBOX},
     {EAGAIN, NFSERR_JUKEBOX},
     {EINTR, NFSERR_JUKEBOX},
 };

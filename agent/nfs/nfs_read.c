@@ -48,12 +48,10 @@ static int read_data(struct nfs_op *op, int fd, uint8_t *buffer, size_t len, uin
     return 0;
 }
 
-static int read_object(struct nfs_op *op, uint64_t offset, uint32_t count, uint64_t *moved)
+/* What can be refused without reading. */
+static int check_read(const struct nfs_op *op, uint64_t offset)
 {
-    struct nfs_object *o = &op->obj[0];
-    struct xdr_out *x = &op->call->res;
-    size_t len, got = 0;
-    int fd, rc;
+    const struct nfs_object *o = &op->obj[0];
 
     if (!S_ISREG(o->st.st_mode) || offset > INT64_MAX)
         return NFSERR_INVAL;
@@ -61,6 +59,16 @@ static int read_object(struct nfs_op *op, uint64_t offset, uint32_t count, uint6
      * load it. */
     if (!(fs_permission(&op->cred, &o->st) & (R_OK | X_OK)) && op->cred.uid != o->st.st_uid)
         return NFSERR_ACCES;
+    return NFS_OK;
+}
+
+static int read_object(struct nfs_op *op, uint64_t offset, uint32_t count, uint64_t *moved)
+{
+    struct nfs_object *o = &op->obj[0];
+    struct xdr_out *x = &op->call->res;
+    size_t len, got = 0;
+    int fd, rc;
+
     len = (size_t)available(&o->st, offset, count);
     if ((rc = nfs_room(op, READ_HEADER + xdr_pad(len))) != 0)
         return rc;
@@ -104,6 +112,8 @@ int nfs_read(struct nfs_op *op)
     if (count > RPC_MAX_DATA)
         count = RPC_MAX_DATA;
     rc = nfs_resolve_fh(op, 0, &fh, false);
+    if (rc == 0)
+        rc = check_read(op, offset);
     if (rc == 0 || rc == NFS_OFFLOAD) {
         /* Of a file that is not open yet the size is unknown: what it turns out to lack is given
          * back. */

@@ -45,11 +45,9 @@ static void victim_end(struct victim *v, struct inode_booking *booking)
     inode_put(v->inode);
 }
 
-/* nfsstat3 of a failed unlinkat or renameat. What something is mounted on stays for good. */
+/* nfsstat3 of a failed unlinkat or renameat. */
 static int removal_status(int error)
 {
-    if (error == EBUSY)
-        return NFSERR_ACCES;
     return error == EEXIST ? NFSERR_NOTEMPTY : nfs_status(error);
 }
 

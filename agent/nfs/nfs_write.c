@@ -1,7 +1,8 @@
 /*
  * WRITE and COMMIT, RFC 1813 3.3.7 and 3.3.21, and the write verifier: random at each start, so
  * unique below a second and over restarts, and changed whenever a sync failed, so that clients send
- * again what may be lost.
+ * again what may be lost. A WRITE tells the verifier from before it wrote, a COMMIT the one from
+ * behind its sync: a failure anywhere in between makes the two differ.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,40 +38,36 @@ uint64_t nfs_sync_failures(void)
     return atomic_load(&sync_failures);
 }
 
-static int sync_failed(const struct nfs_op *op, int error)
+static void sync_failed(const struct volume *v, int error)
 {
     char fs_id[UUID_TEXT_MAX];
 
-    log_error("volume %s: sync failed: %s; clients will send again",
-              uuid_format(&op->vol->fs_id, fs_id), strerror(error));
+    log_error("volume %s: sync failed: %s; clients will send again", uuid_format(&v->fs_id, fs_id),
+              strerror(error));
     nfs_new_write_verifier();
     atomic_fetch_add(&sync_failures, 1);
-    return nfs_status(error);
+}
+
+static bool must_sync(const struct nfs_op *op)
+{
+    return storage_durability(op->vol->store->store) == DURABILITY_POWER;
 }
 
 int nfs_sync_object(struct nfs_op *op, unsigned n)
 {
     struct nfs_object *o = &op->obj[n];
-    int fd, rc = 0;
+    int error;
 
-    if (storage_durability(op->vol->store->store) == DURABILITY_PROCESS)
+    if (!must_sync(op))
         return 0;
-    if (S_ISREG(o->st.st_mode)) {
-        fd = inode_data_fd(op->vol, o->inode, false, true);
-        if (fd < 0)
-            return nfs_status(fd);
-        return fsync(fd) == 0 ? 0 : sync_failed(op, errno);
-    }
-    if (!S_ISDIR(o->st.st_mode))
-        /* Links and nodes cannot be opened for it. */
-        return syncfs(op->vol->store->root) == 0 ? 0 : sync_failed(op, errno);
-    fd = openat(o->inode->path_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return nfs_status(errno);
-    if (fsync(fd) != 0)
-        rc = sync_failed(op, errno);
-    close(fd);
-    return rc;
+    if (S_ISREG(o->st.st_mode) || S_ISDIR(o->st.st_mode))
+        return nfs_status(inode_sync(op->vol, o->inode, S_ISDIR(o->st.st_mode), sync_failed));
+    /* Links and nodes cannot be opened for it. */
+    if (syncfs(op->vol->store->root) == 0)
+        return 0;
+    error = errno;
+    sync_failed(op->vol, error);
+    return nfs_status(error);
 }
 
 /* ---- WRITE
@@ -176,6 +173,20 @@ static int write_reserved(struct nfs_op *op, int fd, const struct write_args *w,
     return rc;
 }
 
+/* What can be refused without a change. */
+static int check_write(const struct nfs_op *op, const struct write_args *w)
+{
+    const struct nfs_object *o = &op->obj[0];
+
+    if (!S_ISREG(o->st.st_mode) || w->count != w->len)
+        return NFSERR_INVAL;
+    if (w->offset > INT64_MAX || w->len > INT64_MAX - w->offset)
+        return NFSERR_FBIG;
+    if (!(fs_permission(&op->cred, &o->st) & W_OK) && op->cred.uid != o->st.st_uid)
+        return NFSERR_ACCES;
+    return NFS_OK;
+}
+
 static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
 {
     struct nfs_object *o = &op->obj[0];
@@ -185,12 +196,6 @@ static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
     bool locked;
     int fd, rc;
 
-    if (!S_ISREG(o->st.st_mode) || w->count != w->len)
-        return NFSERR_INVAL;
-    if (w->offset > INT64_MAX || w->len > INT64_MAX - w->offset)
-        return NFSERR_FBIG;
-    if (!(fs_permission(&op->cred, &o->st) & W_OK) && op->cred.uid != o->st.st_uid)
-        return NFSERR_ACCES;
     if (w->len > RPC_MAX_DATA)
         w->len = RPC_MAX_DATA;
     fd = inode_data_fd(op->vol, o->inode, true, true);
@@ -206,10 +211,10 @@ static int write_object(struct nfs_op *op, struct write_args *w, size_t *done)
     usage_settle(usage, reserved, 0, booking.bytes, booking.inodes);
     if (locked)
         pthread_mutex_unlock(&o->inode->size_lock);
-    if (rc == 0 && w->stable != UNSTABLE &&
-        storage_durability(op->vol->store->store) == DURABILITY_POWER &&
-        (w->stable == DATA_SYNC ? fdatasync(fd) : fsync(fd)) != 0)
-        rc = sync_failed(op, errno);
+    if (rc == 0 && w->stable != UNSTABLE) {
+        w->stable = FILE_SYNC; /* one kind of sync serves all who wait for one */
+        rc = nfs_sync_object(op, 0);
+    }
     return rc;
 }
 
@@ -236,6 +241,8 @@ int nfs_write(struct nfs_op *op)
     if (!get_args(&op->call->args, &fh, &w))
         return NFS_GARBAGE;
     rc = nfs_resolve_fh(op, 0, &fh, true);
+    if (rc == 0)
+        rc = check_write(op, &w);
     if (rc == 0 || rc == NFS_OFFLOAD) {
         admit = nfs_admit(op, w.len < RPC_MAX_DATA ? w.len : RPC_MAX_DATA);
         if (admit != 0)
@@ -277,14 +284,13 @@ int nfs_commit(struct nfs_op *op)
     xdr_get_u32(args);
     if (args->failed)
         return NFS_GARBAGE;
-    if ((rc = nfs_must_block(op)) != 0 || (rc = nfs_resolve_fh(op, 0, &fh, true)) != 0)
+    if ((rc = nfs_resolve_fh(op, 0, &fh, true)) != 0)
         return rc;
     if (!S_ISREG(op->obj[0].st.st_mode))
         return NFSERR_INVAL;
-    /* Before the sync: a failure of another one in between must be seen as a change. */
-    nfs_write_verifier(verf);
-    if ((rc = nfs_sync_object(op, 0)) != 0)
+    if (must_sync(op) && ((rc = nfs_must_block(op)) != 0 || (rc = nfs_sync_object(op, 0)) != 0))
         return rc;
+    nfs_write_verifier(verf);
     xdr_put_u32(&op->call->res, NFS_OK);
     nfs_put_wcc(op, 0);
     xdr_put_fixed(&op->call->res, verf, sizeof verf);

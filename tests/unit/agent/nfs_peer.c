@@ -16,6 +16,7 @@
 static const struct rpc_program *const programs[] = {&nfs_program, NULL};
 static char *dir;
 static struct storage *store;
+static enum durability durability = DURABILITY_PROCESS;
 static struct rpc_server *server;
 static struct volume *volume;
 static struct fs_handle root;
@@ -43,7 +44,7 @@ void nfs_setup_quota(uint64_t quota)
     uint16_t port = peer_free_port();
 
     dir = scratch_make();
-    store = store_open(dir, DURABILITY_PROCESS);
+    store = store_open(dir, durability);
     volume_table = volume_table_new();
     spec = (struct volume_spec){.quota_bytes = quota,
                                 .resource_id = resource,
@@ -70,6 +71,12 @@ void nfs_setup_quota(uint64_t quota)
 void nfs_setup(void)
 {
     nfs_setup_quota(GIB);
+}
+
+void nfs_setup_power(void)
+{
+    durability = DURABILITY_POWER;
+    nfs_setup();
 }
 
 void nfs_teardown(void)

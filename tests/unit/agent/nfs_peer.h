@@ -15,6 +15,8 @@ void nfs_setup(void);
 void nfs_teardown(void);
 /* The same with a quota of the test's own. */
 void nfs_setup_quota(uint64_t quota);
+/* The same with a store whose stable data is safe from a power cut (others sync nothing). */
+void nfs_setup_power(void);
 
 struct volume *nfs_volume(void); /* not referenced for the caller */
 const struct fs_handle *nfs_root(void);
