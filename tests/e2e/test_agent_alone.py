@@ -1,7 +1,9 @@
 """The agent against a scripted control plane: what it does with lost answers, nonsense, and none at all (D1, D2)."""
 import json
 import os
+import random
 import shutil
+import socket
 import tempfile
 import time
 import unittest
@@ -145,7 +147,6 @@ class AgentAlone(unittest.TestCase):
     def test_a_port_in_use_fails_by_name_and_recovers(self):
         self.agent.start()
         volume = spec("vol1", self.agent.address())
-        import socket
         with socket.socket() as taken:
             taken.bind((self.agent.address(), self.agent.nfs_port))
             taken.listen()
@@ -270,6 +271,65 @@ class AgentAlone(unittest.TestCase):
                            lambda: sum(1 for p, _ in self.fake.calls if p.endswith("/enroll")) > enrolments)
         later = spec("vol2", self.agent.address())
         self.serve(later)
+
+    def test_kills_at_any_moment_lose_nothing_that_was_reported(self):
+        """Creations, changes and deletions under way, kill -9, restart without the control plane: what was acknowledged as
+        ready is served with its data, what was acknowledged as deleted is not."""
+        self.agent.start()
+        seed = random.randrange(1 << 32)
+        chance = random.Random(seed)
+        wanted, data = {}, {}
+
+        def busy(_):
+            return 503, {"error": {"code": "Busy", "message": "away"}}
+
+        for round_number in range(6):
+            with self.subTest(round=round_number, seed=seed):
+                self.change(chance, wanted, round_number)
+                time.sleep(chance.uniform(0, 0.25))
+                self.agent.kill()
+                with self.fake.lock:
+                    acknowledged = dict(self.fake.observed)
+                    self.fake.answers.update({"/agents/v1/enroll": busy, "/agents/v1/poll": busy})
+                self.agent.start()
+                self.check(acknowledged, wanted, data)
+                with self.fake.lock:
+                    self.fake.answers.clear()
+                for spec_ in list(wanted.values()):
+                    gone = spec_["deleted"]
+                    self.fake.await_observed(spec_, "deleted" if gone else "ready", timeout=60)
+                    if gone:
+                        del wanted[spec_["fileSystemId"]]
+                self.fake.offer(*wanted.values(), full=True)
+                for v in wanted.values():
+                    if v["fileSystemId"] not in data:
+                        with self.mount(v) as mounted:
+                            data[v["fileSystemId"]] = os.urandom(5000)
+                            mounted.write(mounted.create(mounted.root, "f", mode=0o600), 0, data[v["fileSystemId"]])
+
+    def change(self, chance, wanted, round_number):
+        """Offers some new volumes, changes and deletions."""
+        new = [spec(f"r{round_number}v{n}", self.agent.address(1 + n % 3)) for n in range(8)]
+        for v in wanted.values():
+            roll = chance.random()
+            if roll < 0.3:
+                new.append(dict(v, generation=v["generation"] + 1, limitBytesPerSecond=chance.randrange(1 << 20, 1 << 30)))
+            elif roll < 0.5:
+                new.append(deletion(v, v["generation"] + 1))
+        chance.shuffle(new)
+        wanted.update({v["fileSystemId"]: v for v in new})
+        self.fake.offer(*new)
+
+    def check(self, acknowledged, wanted, data):
+        for fs_id, v in wanted.items():
+            seen = acknowledged.get(fs_id)
+            if v["deleted"]:
+                if seen and seen["state"] == "deleted":
+                    self.assertFalse(os.path.exists(os.path.join(self.agent.store, "volumes", fs_id)))
+            elif seen and seen["state"] == "ready":
+                with self.mount(v) as mounted:
+                    if fs_id in data:
+                        self.assertEqual(mounted.get(mounted.lookup(mounted.root, "f")), data[fs_id])
 
     def test_another_store_is_refused(self):
         self.agent.start()
