@@ -159,16 +159,36 @@ static int set_times(struct nfs_op *op, struct nfs_object *o, const struct nfs_s
     return rc;
 }
 
+/* What the kernel would refuse of the attributes, as it decides (chown(2), chmod(2),
+ * utimensat(2)): asked first, so that of several none is set when one may not be. */
+static int check_rights(const struct nfs_op *op, const struct stat *st, const struct nfs_sattr *a)
+{
+    if (op->cred.uid == 0)
+        return NFS_OK;
+    if (op->cred.uid != st->st_uid)
+        return a->set_mode || a->set_uid || a->set_gid || a->atime_how == SET_TO_CLIENT_TIME ||
+                       a->mtime_how == SET_TO_CLIENT_TIME
+                   ? NFSERR_PERM
+                   : NFS_OK;
+    if (!op->access.chown_restricted)
+        return NFS_OK;
+    if (a->set_uid && a->uid != st->st_uid)
+        return NFSERR_PERM;
+    return a->set_gid && a->gid != st->st_gid && !fs_in_group(&op->cred, a->gid) ? NFSERR_PERM
+                                                                                 : NFS_OK;
+}
+
 int nfs_apply_sattr(struct nfs_op *op, unsigned n, const struct nfs_sattr *a)
 {
     struct nfs_object *o = &op->obj[n];
     enum nfs_time_how mtime_how = a->mtime_how;
-    int rc = 0;
+    int rc;
 
     if ((a->atime_how == SET_TO_CLIENT_TIME && a->atime.tv_nsec >= 1000000000) ||
         (a->mtime_how == SET_TO_CLIENT_TIME && a->mtime.tv_nsec >= 1000000000))
         return NFSERR_INVAL;
-    if (a->set_size)
+    rc = check_rights(op, &o->st, a);
+    if (rc == 0 && a->set_size)
         rc = set_size(op, o, a->size);
     /* The new size has set the time; not to be tried as one who may write but is not the owner. */
     if (rc == 0 && a->set_size && mtime_how == SET_TO_SERVER_TIME)
@@ -250,11 +270,16 @@ int nfs_setattr(struct nfs_op *op)
     reserved = size_growth(o, &a);
     if ((rc = usage_reserve(op->vol->store->usage, reserved, 0, true)) != 0)
         return nfs_status(rc);
+    /* Of two guarded by the same time only one may find it so. */
+    if (guard.set)
+        nfs_lock_dirs(o->inode, NULL);
     nfs_change_begin(op, 0);
     inode_charge_begin(op->vol, o->inode);
     rc = guard_holds(&guard, o) ? nfs_apply_sattr(op, 0, &a) : NFSERR_NOT_SYNC;
     nfs_change_end(op, 0);
     inode_charge_end(o->inode, &booking);
+    if (guard.set)
+        nfs_unlock_dirs(o->inode, NULL);
     usage_settle(op->vol->store->usage, reserved, 0, booking.bytes, booking.inodes);
     if (rc == 0)
         rc = nfs_sync_object(op, 0);

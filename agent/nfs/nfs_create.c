@@ -119,11 +119,13 @@ static void undo(struct nfs_op *op, struct making *m, int flags)
     o->have_st = false;
 }
 
-/* A link or a node is nothing but what its folder's sync writes with the name. */
-static int sync_made(struct nfs_op *op)
+/* A link or a node is nothing but what its folder's sync writes with the name. The folder's is for
+ * a name that was there already too: who made it may still be at it. */
+static int sync_made(struct nfs_op *op, const struct making *m)
 {
     mode_t mode = op->obj[1].st.st_mode;
-    int rc = S_ISREG(mode) || S_ISDIR(mode) ? nfs_sync_object(op, 1) : 0;
+    bool changed = m->added.inodes > 0 || m->attr.set_size;
+    int rc = changed && (S_ISREG(mode) || S_ISDIR(mode)) ? nfs_sync_object(op, 1) : 0;
 
     return rc != 0 ? rc : nfs_sync_object(op, 0);
 }
@@ -251,9 +253,15 @@ static int create_exclusive(struct nfs_op *op, struct making *m, const uint8_t *
 {
     int fd = -1, rc = make_verified(op, m, verf, &fd);
 
-    if (rc == NFSERR_EXIST)
-        return match_verifier(op, m, verf);
-    return rc != 0 ? rc : adopt_new(op, m, fd);
+    if (rc == 0)
+        return adopt_new(op, m, fd);
+    /* What is there already counts, also in a folder where the caller may not make anything. */
+    if (rc == NFSERR_EXIST || rc == NFSERR_ACCES) {
+        int found = match_verifier(op, m, verf);
+
+        return found == NFS_OK || found == NFSERR_EXIST ? found : rc;
+    }
+    return rc;
 }
 
 int nfs_create(struct nfs_op *op)
@@ -281,7 +289,7 @@ int nfs_create(struct nfs_op *op)
     rc = verf ? create_exclusive(op, &m, verf) : create_file(op, &m, mode == GUARDED);
     end(op, 0, &m, 1);
     if (rc == 0)
-        rc = sync_made(op);
+        rc = sync_made(op, &m);
     return rc != 0 ? rc : put_made(op);
 }
 
@@ -318,7 +326,7 @@ static int make_name(struct nfs_op *op, struct making *m, make_fn *make, const v
     }
     end(op, 0, m, 1);
     if (rc == 0)
-        rc = sync_made(op);
+        rc = sync_made(op, m);
     return rc != 0 ? rc : put_made(op);
 }
 

@@ -87,8 +87,9 @@ void nfs_as_root(void);
 int nfs_status(int error);
 
 /* Serializes changes of a folder's names, so that what a name meant before a change is what the
- * change took away. Only on I/O threads; two folders are locked together (b may be NULL or the
- * same). Taken before an inode's lock; no call under it waits for a sync. */
+ * change took away, and guarded SETATTRs of one object. Only on I/O threads; two folders are locked
+ * together (b may be NULL or the same). Taken before an inode's lock; no call under it waits for a
+ * sync. */
 void nfs_lock_dirs(const struct inode *a, const struct inode *b);
 void nfs_unlock_dirs(const struct inode *a, const struct inode *b);
 
