@@ -100,11 +100,11 @@ static void table_remove(struct shard *s, struct inode *i)
     s->count--;
 }
 
-/* Takes the least recently used one that nobody holds, when there are too many; the caller closes
- * it. */
+/* Takes the least recently used one that nobody holds, when there is no room for another; the
+ * caller closes it. */
 static struct inode *take_victim(struct shard *s)
 {
-    if (s->count <= max_per_shard)
+    if (s->count < max_per_shard)
         return NULL;
     for (struct inode *i = s->oldest; i; i = i->newer)
         if (i->refs == 0) {
@@ -233,6 +233,7 @@ static struct inode *insert(struct inode *fresh)
         i->refs++;
         victim = fresh;
     } else {
+        victim = take_victim(s);
         i = fresh;
         i->cached = true;
         /* Only now nobody else can change it unseen. */
@@ -242,7 +243,6 @@ static struct inode *insert(struct inode *fresh)
         *bucket_of(s, i->hash) = i;
         list_add(s, i);
         s->count++;
-        victim = take_victim(s);
     }
     pthread_mutex_unlock(&s->lock);
     if (victim)

@@ -67,7 +67,7 @@ int nfs_lookup(struct nfs_op *op)
     struct xdr_out *x = &op->call->res;
     char text[NFS_MAX_NAME + 1];
     struct nfs_name name;
-    struct fs_handle handle;
+    struct fs_handle handle = {.len = 0};
     struct nfs_fh fh;
     int rc;
 
