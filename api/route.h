@@ -1,6 +1,6 @@
 /*
- * The route table: every path that is answered, supported or refused by name. Matching is pure; the contract test and
- * the generated documentation walk the same table.
+ * The route table: every path that is answered, supported or refused by name. Matching is pure; the
+ * contract test and the generated documentation walk the same table.
  */
 #ifndef API_ROUTE_H
 #define API_ROUTE_H
@@ -21,12 +21,14 @@ enum route_kind {
 
 struct arm_route {
     const char *method;
-    const char *path; /* "/subscriptions/{subscription}/resourceGroups/{group}/…"; fixed words match without case */
+    const char *path; /* "/subscriptions/{subscription}/resourceGroups/{group}/…"; fixed words match
+                         without case */
     const char *operation; /* the contract's operationId: "Volumes_CreateOrUpdate" */
     enum route_kind kind;
-    arm_handler *run;      /* NULL: refused, `refused` says which feature */
-    const char *refused;   /* the feature's name in the error and the documentation, or NULL */
-    const char *versions;  /* key of the api-version set that is accepted (api/versions.c): "netapp", "resources", "insights" */
+    arm_handler *run;     /* NULL: refused, `refused` says which feature */
+    const char *refused;  /* the feature's name in the error and the documentation, or NULL */
+    const char *versions; /* key of the api-version set that is accepted (api/versions.c): "netapp",
+                             "resources", "insights" */
 };
 
 /* All routes, in the order they are tried. */
@@ -35,6 +37,7 @@ const struct arm_route *route_table(size_t *count);
 struct route_match {
     const struct arm_route *route; /* NULL: no such path */
     bool other_method;             /* the path exists with another method: 405 */
+    char allow[40];                /* then: the methods it has, "GET, PUT" */
     char *param[8];                /* decoded, malloc'd; indexed by enum arm_param */
 };
 /* Pure. `path` is raw. False when a segment is malformed (bad escape, too long). */
