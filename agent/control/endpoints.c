@@ -17,8 +17,10 @@
 
 struct endpoint {
     struct in_addr address;
-    unsigned uses;   /* listened on while > 0 */
-    char *interface; /* that we added it to; NULL: it was there */
+    unsigned uses;
+    bool listening;     /* while used, and for a while after */
+    uint64_t unused_ns; /* since when there is no use */
+    char *interface;    /* that we added it to; NULL: it was there */
 };
 
 struct endpoints {
@@ -152,15 +154,15 @@ static void remove_added(struct endpoints *e, struct endpoint *p)
         log_warn("%s: %s", e->record, strerror(-rc));
 }
 
-static void end_use(struct endpoints *e, struct in_addr address)
+/* Gives an address up. */
+static void release(struct endpoints *e, struct endpoint *p)
 {
-    struct endpoint *p = find(e, address);
     char text[INET_ADDRSTRLEN];
 
-    if (!p || p->uses == 0 || --p->uses > 0)
-        return;
-    e->config.ops->unlisten(e->config.arg, format_address(address, text));
-    atomic_fetch_sub(&e->listening, 1);
+    if (p->listening) {
+        e->config.ops->unlisten(e->config.arg, format_address(p->address, text));
+        atomic_fetch_sub(&e->listening, 1);
+    }
     if (p->interface)
         remove_added(e, p);
     forget(e, p);
@@ -194,40 +196,44 @@ static int add_missing(struct endpoints *e, struct endpoint *p, char *message, s
     return rc;
 }
 
+static int start_listening(struct endpoints *e, struct endpoint *p, char *message, size_t size)
+{
+    char text[INET_ADDRSTRLEN];
+    int rc = add_missing(e, p, message, size);
+
+    if (rc != 0)
+        return rc;
+    rc = e->config.ops->listen(e->config.arg, format_address(p->address, text));
+    if (rc != 0) {
+        snprintf(message, size, "cannot listen on %s:%u: %s%s", text, e->config.port, strerror(-rc),
+                 rc == -EADDRNOTAVAIL ? " (add the address to this machine or give --interface)"
+                                      : "");
+        return rc;
+    }
+    p->listening = true;
+    atomic_fetch_add(&e->listening, 1);
+    return 0;
+}
+
 static int start_use(struct endpoints *e, struct in_addr address, char *message, size_t size)
 {
     struct endpoint *p;
     char text[INET_ADDRSTRLEN];
-    int rc;
+    int rc = 0;
 
-    format_address(address, text);
     if (!addresses_contain(e->config.allowed, address)) {
-        snprintf(message, size, "%s is not among this agent's --endpoints", text);
+        snprintf(message, size, "%s is not among this agent's --endpoints",
+                 format_address(address, text));
         return -EADDRNOTAVAIL;
     }
     p = find_or_append(e, address);
-    if (p->uses > 0) {
+    if (!p->listening)
+        rc = start_listening(e, p, message, size);
+    if (rc == 0)
         p->uses++;
-        return 0;
-    }
-    rc = add_missing(e, p, message, size);
-    if (rc == 0) {
-        rc = e->config.ops->listen(e->config.arg, text);
-        if (rc != 0)
-            snprintf(message, size, "cannot listen on %s:%u: %s%s", text, e->config.port,
-                     strerror(-rc),
-                     rc == -EADDRNOTAVAIL ? " (add the address to this machine or give --interface)"
-                                          : "");
-    }
-    if (rc != 0) {
-        if (p->interface)
-            remove_added(e, p);
-        forget(e, p);
-        return rc;
-    }
-    p->uses = 1;
-    atomic_fetch_add(&e->listening, 1);
-    return 0;
+    else
+        release(e, p);
+    return rc;
 }
 
 int endpoints_take(struct endpoints *e, const struct in_addr *addresses, size_t count,
@@ -236,31 +242,45 @@ int endpoints_take(struct endpoints *e, const struct in_addr *addresses, size_t 
     for (size_t i = 0; i < count; i++) {
         int rc = start_use(e, addresses[i], message, size);
 
-        if (rc != 0) {
-            endpoints_drop(e, addresses, i);
-            return rc;
+        if (rc == 0)
+            continue;
+        while (i-- > 0) { /* nobody can have come to know these yet */
+            struct endpoint *p = find(e, addresses[i]);
+
+            if (p && --p->uses == 0)
+                release(e, p);
         }
+        return rc;
     }
     return 0;
 }
 
-void endpoints_drop(struct endpoints *e, const struct in_addr *addresses, size_t count)
+void endpoints_drop(struct endpoints *e, const struct in_addr *addresses, size_t count,
+                    uint64_t now_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        end_use(e, addresses[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct endpoint *p = find(e, addresses[i]);
+
+        if (p && p->uses > 0 && --p->uses == 0)
+            p->unused_ns = now_ns;
+    }
+}
+
+void endpoints_expire(struct endpoints *e, uint64_t now_ns)
+{
+    for (size_t i = e->count; i-- > 0;) { /* backwards: the last one takes a released one's place */
+        struct endpoint *p = &e->list[i];
+
+        if (p->listening && p->uses == 0 && now_ns - p->unused_ns >= ENDPOINT_LINGER_NS)
+            release(e, p);
+    }
 }
 
 void endpoints_sweep(struct endpoints *e)
 {
-    for (size_t i = 0; i < e->count;) {
-        if (e->list[i].uses > 0) {
-            i++;
-            continue;
-        }
-        if (e->list[i].interface)
-            remove_added(e, &e->list[i]);
-        forget(e, &e->list[i]); /* the last one takes its place */
-    }
+    for (size_t i = e->count; i-- > 0;)
+        if (!e->list[i].listening)
+            release(e, &e->list[i]);
 }
 
 unsigned endpoints_count(const struct endpoints *e)
@@ -272,16 +292,8 @@ void endpoints_close(struct endpoints *e)
 {
     if (!e)
         return;
-    while (e->count > 0) {
-        struct endpoint *p = &e->list[e->count - 1];
-        bool used = p->uses > 0;
-
-        p->uses = used ? 1 : 0;
-        if (used)
-            end_use(e, p->address);
-        else
-            endpoints_sweep(e);
-    }
+    while (e->count > 0)
+        release(e, &e->list[e->count - 1]);
     free(e->list);
     free(e->record);
     free(e);

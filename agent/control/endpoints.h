@@ -3,6 +3,10 @@
  * and, with --interface, adding them to this machine and removing exactly those again, after a kill
  * -9 too.
  *
+ * An address stays for ENDPOINT_LINGER_NS after its last use: a client that still has a deleted
+ * volume mounted is told STALE then; of an address that is gone it would only see silence, and
+ * hang.
+ *
  * What was added is written to STATE/addresses.json before it is added. An address that was there
  * already is never recorded, so it is never removed.
  *
@@ -18,6 +22,9 @@
 #include <stdint.h>
 
 #include "agent/control/addresses.h"
+#include "common/clock.h"
+
+#define ENDPOINT_LINGER_NS (600 * NS_PER_S)
 
 struct endpoints;
 
@@ -49,8 +56,11 @@ void endpoints_close(struct endpoints *e);
  * or -errno with a message that names the address and the reason. */
 int endpoints_take(struct endpoints *e, const struct in_addr *addresses, size_t count,
                    char *message, size_t size);
-/* Ends one use of each; the last one ends the listening and removes an added address. */
-void endpoints_drop(struct endpoints *e, const struct in_addr *addresses, size_t count);
+/* Ends one use of each, at `now_ns`. */
+void endpoints_drop(struct endpoints *e, const struct in_addr *addresses, size_t count,
+                    uint64_t now_ns);
+/* Stops listening on what has not been used for long, and removes it where it was added. */
+void endpoints_expire(struct endpoints *e, uint64_t now_ns);
 /* Removes addresses of an earlier run that nobody took since. */
 void endpoints_sweep(struct endpoints *e);
 

@@ -260,7 +260,7 @@ static int step_delete(struct reconciler *r, struct step *s, const struct volume
     }
     if (rc != 0)
         return rc;
-    endpoints_drop(r->config.endpoints, e->held, e->nheld);
+    endpoints_drop(r->config.endpoints, e->held, e->nheld, clock_mono_ns());
     set_served(r, e, NULL, 0, false);
     e->missing = false;
     rc = desired_remove(r->config.desired, &e->fs_id);
@@ -295,11 +295,11 @@ static int step_serve(struct reconciler *r, struct step *s, const struct volume_
         return rc;
     rc = r->config.ops->apply(r->config.arg, spec, s->message, sizeof(s->message));
     if (rc != 0) {
-        endpoints_drop(r->config.endpoints, added, nadded);
+        endpoints_drop(r->config.endpoints, added, nadded, clock_mono_ns());
         return rc;
     }
     set_served(r, e, spec->endpoints, spec->nendpoints, true);
-    endpoints_drop(r->config.endpoints, gone, ngone);
+    endpoints_drop(r->config.endpoints, gone, ngone, clock_mono_ns());
     return save(r, s, s->wanted, false);
 }
 
@@ -318,7 +318,7 @@ static int step_retire(struct reconciler *r, struct step *s)
             snprintf(s->message, sizeof(s->message), "cannot stop serving: %s", strerror(-rc));
             return rc;
         }
-        endpoints_drop(r->config.endpoints, e->held, e->nheld);
+        endpoints_drop(r->config.endpoints, e->held, e->nheld, clock_mono_ns());
         set_served(r, e, NULL, 0, false);
     }
     rc = desired_orphan(r->config.desired, &e->fs_id);
@@ -578,6 +578,7 @@ bool reconciler_step(struct reconciler *r, uint64_t now_ns)
     struct entry *e;
     bool recount = false, reports;
 
+    endpoints_expire(r->config.endpoints, now_ns);
     pthread_mutex_lock(&r->lock);
     e = next_due(r, now_ns);
     if (e)

@@ -69,8 +69,9 @@ class Inside(unittest.TestCase):
         self.fake.offer(deletion(one, 2), deletion(two, 2))
         self.fake.await_observed(one, "deleted", 2)
         self.fake.await_observed(two, "deleted", 2)
-        self.assertEqual(self.present(), self.OURS)
+        self.assertIn("10.9.0.20", self.present(), "for a while, so that clients are told STALE")
         self.assertEqual(self.agent.stop(), 0)
+        self.assertEqual(self.present(), self.OURS)
 
     def test_a_stop_removes_them(self):
         self.agent.start()
@@ -86,7 +87,10 @@ class Inside(unittest.TestCase):
         self.assertIn("10.9.0.21", self.present())
         self.fake.offer(volume, full=True)
         self.agent.start()
-        cluster.await_true("the orphan's address is gone", lambda: "10.9.0.21" not in self.present())
+        cluster.await_true("the orphan", lambda: self.agent.metric("spillway_agent_orphans") == 1)
+        self.agent.kill()
+        self.agent.start()
+        self.assertNotIn("10.9.0.21", self.present(), "a start takes up only what is served")
         self.assertIn("10.9.0.20", self.present())
         self.assertEqual(self.agent.stop(), 0)
         self.assertEqual(self.present(), self.OURS)

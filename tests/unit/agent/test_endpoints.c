@@ -117,7 +117,8 @@ static int take(struct endpoints *e, unsigned n, char *message)
     return endpoints_take(e, &a, 1, message, 200);
 }
 
-Test(endpoints, a_shared_address_is_listened_on_until_its_last_use_ends)
+/* A client that has the deleted volume mounted must be told so: silence would hang it. */
+Test(endpoints, a_shared_address_is_listened_on_for_a_while_after_its_last_use)
 {
     char message[200];
     struct endpoints *e = open_on(NULL);
@@ -127,12 +128,35 @@ Test(endpoints, a_shared_address_is_listened_on_until_its_last_use_ends)
     cr_assert_eq(take(e, 2, message), 0);
     cr_assert_eq(take(e, 2, message), 0);
     cr_expect_eq(endpoints_count(e), 1);
-    endpoints_drop(e, &a, 1);
+    endpoints_drop(e, &a, 1, 1000);
+    endpoints_expire(e, 1000 + 2 * ENDPOINT_LINGER_NS);
+    cr_expect(world.listening[2], "one use is left");
+    endpoints_drop(e, &a, 1, 5000);
+    endpoints_expire(e, 5000 + ENDPOINT_LINGER_NS - 1);
     cr_expect(world.listening[2]);
-    endpoints_drop(e, &a, 1);
+    endpoints_expire(e, 5000 + ENDPOINT_LINGER_NS);
     cr_expect_not(world.listening[2]);
     cr_expect_eq(endpoints_count(e), 0);
     endpoints_close(e);
+}
+
+Test(endpoints, an_address_that_is_used_again_stays)
+{
+    char message[200];
+    struct endpoints *e = open_on("eth7");
+    struct in_addr a = address(2);
+
+    cr_assert_eq(take(e, 2, message), 0);
+    endpoints_drop(e, &a, 1, 1000);
+    cr_assert_eq(take(e, 2, message), 0);
+    endpoints_expire(e, 1000 + 2 * ENDPOINT_LINGER_NS);
+    cr_expect(world.listening[2]);
+    cr_expect_eq(world.adds, 1);
+    endpoints_drop(e, &a, 1, 2000);
+    endpoints_expire(e, 2000 + ENDPOINT_LINGER_NS);
+    cr_expect_not(world.present[2], "and an added one goes in the end");
+    endpoints_close(e);
+    cr_expect_eq(world.removes, 1);
 }
 
 Test(endpoints, all_or_none_with_the_address_and_the_reason)
@@ -169,7 +193,8 @@ Test(endpoints, what_was_added_is_removed_and_nothing_else)
     cr_assert_eq(take(e, 1, message), 0);
     cr_assert_eq(take(e, 2, message), 0);
     cr_expect_eq(world.adds, 1);
-    endpoints_drop(e, &one, 1);
+    endpoints_drop(e, &one, 1, 0);
+    endpoints_expire(e, ENDPOINT_LINGER_NS);
     cr_expect(world.present[1]);
     endpoints_close(e);
     cr_expect(world.present[1], "was there before");

@@ -334,9 +334,11 @@ Test(reconcile, a_deletion_takes_data_record_and_address)
     offer(json_pack("[o]", deletion(1, 2)), false);
     settle();
     cr_expect_not(world.disk[1]);
-    cr_expect_eq(world.listening, 0);
+    cr_expect_eq(world.listening, 1, "for those who have it mounted");
     cr_expect_str_eq(reports(true), "1:deleted:2 ");
     cr_expect_eq(stats().known, 0);
+    reconciler_step(r, clock_mono_ns() + ENDPOINT_LINGER_NS);
+    cr_expect_eq(world.listening, 0);
     power_off();
     boot();
     cr_expect_eq(world.creations, 1, "not made anew");
@@ -485,6 +487,8 @@ Test(reconcile, a_moved_endpoint_frees_the_old_address)
     json_object_set_new(moved, "endpoints", json_pack("[s, s]", "127.77.0.3", "127.77.0.4"));
     offer(json_pack("[o]", moved), false);
     settle();
+    cr_expect_eq(world.listening, 3);
+    reconciler_step(r, clock_mono_ns() + ENDPOINT_LINGER_NS);
     cr_expect_eq(world.listening, 2);
     cr_expect_eq(endpoints_count(endpoints), 2);
 }
