@@ -89,7 +89,7 @@ class Arm:
                 self.connection.request(method, path, raw, sent)
                 answer = self.connection.getresponse()
                 return Response(method, path, answer.status, answer.headers, answer.read())
-            except (http.client.BadStatusLine, ConnectionError, BrokenPipeError):
+            except (http.client.BadStatusLine, ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 # A kept connection that the server closed meanwhile; a fresh one's failure is the answer.
                 self.close()
                 if fresh or last:

@@ -53,6 +53,10 @@ class Putter(threading.Thread):
         self.acknowledged, self.sent, self.errors = [], [], []
 
     def run(self):
+        self.put_all()
+        self.client.close()
+
+    def put_all(self):
         for name in self.names:
             self.sent.append(name)
             try:
