@@ -221,13 +221,13 @@ static void stop(struct agent *a)
     a->server = NULL;
     pthread_mutex_unlock(&a->server_lock);
     rpc_server_stop(server, DRAIN_S);
-    nfs_stop();
     meter_stop(a->meter);
     channel_stop(a->channel, FLUSH_MS);
     status_page_stop(a->page);
     endpoints_close(a->endpoints);
     volume_close_all(volume_table);
     volume_table_free(volume_table);
+    nfs_stop(); /* the status page and the volumes use its cache to their end */
     storage_close(a->storage);
     channel_free(a->channel);
     meter_free(a->meter);
