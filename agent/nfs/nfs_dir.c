@@ -35,7 +35,7 @@ struct listing {
     size_t names_left; /* READDIRPLUS: of dircount */
     unsigned entries;
     bool full, eof;
-    bool search;      /* the caller may look names up here */
+    bool search;      /* details may be told: the caller may look names up here */
     struct stat root; /* the volume's */
 };
 
@@ -169,7 +169,7 @@ static int list(struct listing *l, uint64_t cookie, uint32_t count)
         return rc;
     if (fstat(op->vol->store->root, &l->root) != 0)
         return nfs_status(errno);
-    l->search = fs_permission(&op->cred, &op->obj[0].st) & X_OK;
+    l->search = fs_permission(&op->cred, &op->obj[0].st) & X_OK && !nfs_scanning(op);
     l->fd = open_at(op, cookie);
     if (l->fd < 0)
         return l->fd == -ERANGE ? NFSERR_BAD_COOKIE : nfs_status(l->fd);

@@ -36,6 +36,16 @@ bool nfs_is_root(const struct nfs_op *op, const struct stat *st)
            root.st_dev == st->st_dev;
 }
 
+/* While a scan counts, nobody may change an object that its maker has not told of yet
+ * (usage_touch_new): its handle is given out when he is done. */
+bool nfs_scanning(const struct nfs_op *op)
+{
+    struct usage_stats u;
+
+    usage_get(op->vol->store->usage, &u);
+    return u.scanning;
+}
+
 /* Finds the name; the object is obj[1], its handle in *fh. */
 static int find(struct nfs_op *op, const char *name, struct fs_handle *fh)
 {
@@ -69,6 +79,7 @@ int nfs_lookup(struct nfs_op *op)
     struct nfs_name name;
     struct fs_handle handle = {.len = 0};
     struct nfs_fh fh;
+    bool scanning;
     int rc;
 
     if (!nfs_get_fh(&op->call->args, &fh) || !nfs_get_name(&op->call->args, &name))
@@ -77,7 +88,17 @@ int nfs_lookup(struct nfs_op *op)
         return rc;
     if (!S_ISDIR(op->obj[0].st.st_mode))
         return NFSERR_NOTDIR;
-    if ((rc = nfs_name_text(&name, text)) != 0 || (rc = find(op, text, &handle)) != 0)
+    if ((rc = nfs_name_text(&name, text)) != 0)
+        return rc;
+    scanning = nfs_scanning(op);
+    if (scanning && (rc = nfs_must_block(op)) != 0)
+        return rc;
+    if (scanning)
+        nfs_lock_dirs(op->obj[0].inode, NULL);
+    rc = find(op, text, &handle);
+    if (scanning)
+        nfs_unlock_dirs(op->obj[0].inode, NULL);
+    if (rc != 0)
         return rc;
     xdr_put_u32(x, NFS_OK);
     xdr_put_opaque(x, handle.data, handle.len);

@@ -143,6 +143,8 @@ int nfs_sattr_allowed(const struct nfs_op *op, const struct nfs_sattr *a);
 
 /* Whether attributes are those of the root of the volume (nfs_lookup.c). */
 bool nfs_is_root(const struct nfs_op *op, const struct stat *st);
+/* Whether handles of names may only be given out under the folder's lock (nfs_lookup.c). */
+bool nfs_scanning(const struct nfs_op *op);
 
 /* fsyncs as the store's durability asks; a failed one changes the write verifier (nfs_write.c). 0
  * or a status. */

@@ -84,6 +84,8 @@ void conn_close(struct rpc_conn *c)
     if (c->closed)
         return;
     c->closed = true;
+    /* Closing is not enough: a process that is being started right now has the descriptor too. */
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     *(c->prev != NULL ? &c->prev->next : &w->conns) = c->next;
     if (c->next != NULL)

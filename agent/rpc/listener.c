@@ -85,8 +85,10 @@ void listener_shut(struct worker *w, struct listener *l)
             break;
         }
     }
-    if (l->fd >= 0)
+    if (l->fd >= 0) {
+        epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL); /* as for a connection */
         close(l->fd);
+    }
     l->fd = -1;
 }
 

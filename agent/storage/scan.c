@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/storage/inoset.h"
@@ -39,6 +40,7 @@
 #define HANDLE_MAX  128 /* MAX_HANDLE_SZ */
 #define MAX_TOKENS  8   /* operations of one thread inside one another; more are not waited for */
 #define REST_MAX_NS (100 * NS_PER_MS)
+#define OPEN_TRIES  100
 
 /* A place to walk, or an object that was renamed. */
 struct place {
@@ -274,6 +276,22 @@ static void visit(struct scan *s, const struct entry *e)
     }
 }
 
+/* Opens an object by its handle; -1 with errno. The kernel says ENOMEM, not ESTALE, of one that is
+ * gone and whose inode number is being given to a new object at this moment: what it says then
+ * counts. */
+static int open_place(const struct scan *s, struct place *p)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int fd = -1;
+
+    for (int tries = 0; tries < OPEN_TRIES && fd < 0 && (tries == 0 || errno == ENOMEM); tries++) {
+        if (tries > 0)
+            nanosleep(&moment, NULL);
+        fd = open_by_handle_at(s->root, &p->handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    }
+    return fd;
+}
+
 /* Opens a place as the next source; adds the place itself to the batch when it is not counted yet.
  */
 static void open_source(struct scan *s, struct place *p, size_t *n)
@@ -281,7 +299,7 @@ static void open_source(struct scan *s, struct place *p, size_t *n)
     struct source *source = &s->sources[s->nsources];
     int fd;
 
-    source->path = open_by_handle_at(s->root, &p->handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    source->path = open_place(s, p);
     if (source->path < 0) {
         if (!is_gone(errno))
             fail(s, "opening by handle", errno);

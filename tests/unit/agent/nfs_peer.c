@@ -125,6 +125,24 @@ void nfs_restart(void)
     start();
 }
 
+static void copy_journal(const char *from, const char *to)
+{
+    char text[UUID_TEXT_MAX], command[512];
+
+    uuid_format(&spec.fs_id, text);
+    snprintf(command, sizeof command, "cp %s/volumes/%s/%s %s/volumes/%s/%s", dir, text, from, dir,
+             text, to);
+    cr_assert_eq(system(command), 0);
+}
+
+void nfs_crash(void)
+{
+    copy_journal("usage", "usage.open");
+    stop();
+    copy_journal("usage.open", "usage");
+    start();
+}
+
 void nfs_connect(const char *from)
 {
     nfs_disconnect();
@@ -273,14 +291,14 @@ static void send_call(uint32_t proc, const void *data, size_t len)
 }
 
 /* A reply behind the verifier: accept_stat and what follows. */
-static bool receive(struct xdr_in *x)
+static bool receive(struct xdr_in *x, uint32_t *xid)
 {
     long got = peer_reply(fd, reply_space, sizeof reply_space);
 
     if (got < 0)
         return false;
     *x = (struct xdr_in){reply_space, reply_space + got, false};
-    cr_assert_eq(xdr_get_u32(x), next_xid);
+    *xid = xdr_get_u32(x);
     cr_assert_eq(xdr_get_u32(x), 1); /* REPLY */
     cr_assert_eq(xdr_get_u32(x), 0); /* MSG_ACCEPTED */
     xdr_get_u32(x);
@@ -297,16 +315,23 @@ void nfs_send(uint32_t proc)
 struct xdr_in nfs_receive(void)
 {
     struct xdr_in x;
+    uint32_t xid;
 
-    cr_assert(receive(&x));
+    cr_assert(receive(&x, &xid));
     cr_assert_eq(xdr_get_u32(&x), 0); /* SUCCESS */
     return x;
 }
 
 struct xdr_in nfs_call(uint32_t proc)
 {
+    struct xdr_in x;
+    uint32_t xid;
+
     nfs_send(proc);
-    return nfs_receive();
+    cr_assert(receive(&x, &xid));
+    cr_assert_eq(xid, next_xid);
+    cr_assert_eq(xdr_get_u32(&x), 0); /* SUCCESS */
+    return x;
 }
 
 uint32_t nfs_status_of(uint32_t proc, struct xdr_in *results)
@@ -318,9 +343,13 @@ uint32_t nfs_status_of(uint32_t proc, struct xdr_in *results)
 int nfs_accept_stat(uint32_t proc, const void *data, size_t len)
 {
     struct xdr_in x;
+    uint32_t xid;
 
     send_call(proc, data, len);
-    return receive(&x) ? (int)xdr_get_u32(&x) : -1;
+    if (!receive(&x, &xid))
+        return -1;
+    cr_assert_eq(xid, next_xid);
+    return (int)xdr_get_u32(&x);
 }
 
 void nfs_get_attr(struct xdr_in *x, struct attr *a)

@@ -18,6 +18,8 @@ void nfs_setup_quota(uint64_t quota);
 void nfs_setup_power(void); /* safe from a power cut; the others sync nothing */
 /* All goes and comes back, as when the agent restarts: server, caches, volumes, store. */
 void nfs_restart(void);
+/* The same without the clean end of the usage journal, as after a kill -9: a scan runs then. */
+void nfs_crash(void);
 /* A connection of the calling thread's own, from a loopback address; calls of a thread go over its
  * latest one. Who is calling is the thread's too. */
 void nfs_connect(const char *from);
@@ -58,7 +60,7 @@ struct xdr_in nfs_call(uint32_t proc);
 uint32_t nfs_status_of(uint32_t proc, struct xdr_in *results);
 /* Sends the arguments as they are; accept_stat (RFC 5531), or -1 when the connection was closed. */
 int nfs_accept_stat(uint32_t proc, const void *args, size_t len);
-/* The same in two halves. */
+/* The same in two halves, for several at once: replies come in any order. */
 void nfs_send(uint32_t proc);
 struct xdr_in nfs_receive(void);
 
