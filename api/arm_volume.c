@@ -83,6 +83,7 @@ static const struct property properties[] = {
     {.name = "creationToken",
      .kind = PROPERTY_TEXT,
      .flags = PROPERTY_REQUIRED | PROPERTY_CREATE_ONLY,
+     .longest = 80,
      .pattern = "^[a-zA-Z][-a-zA-Z0-9_]{0,79}$"},
     {.name = "serviceLevel",
      .kind = PROPERTY_TEXT,
@@ -116,7 +117,7 @@ static const struct property properties[] = {
      .kind = PROPERTY_NUMBER,
      .flags = PROPERTY_PATCHABLE,
      .unit = "MiB/s",
-     .min = 1,
+     .min = 0, /* at least 1 in a pool of manual QoS: settle_manual */
      .max = 81920},
     READ_ONLY_SINCE("actualThroughputMibps", PROPERTY_NUMBER, "2022-11-01"),
     READ_ONLY("mountTargets", PROPERTY_ANY),
@@ -129,6 +130,7 @@ static const struct property properties[] = {
      .kind = PROPERTY_TEXT,
      .flags = PROPERTY_PATCHABLE,
      .otherwise = "\"0770\"",
+     .longest = 4,
      .pattern = "^[0-7]{4}$"},
     {.name = "snapshotDirectoryVisible",
      .kind = PROPERTY_BOOL,
@@ -364,9 +366,11 @@ static int settle_manual(struct change *c)
         w->error.detail_code = "MissingValue";
         return REFUSED;
     }
-    if (value > ceiling) {
+    bool repeated = w->exists && value == w->row.throughput;
+    if (!repeated && (value < MANUAL_MIN_MIBPS || value > ceiling)) {
         return refuse(c, "throughputMibps",
-                      "The throughputMibps of this kind of volume can be at most %.0f.", ceiling);
+                      "The throughputMibps of this kind of volume must be from %.0f to %.0f MiB/s.",
+                      MANUAL_MIN_MIBPS, ceiling);
     }
     bool grows = !w->exists || value > w->row.throughput;
     if (grows && !throughput_fits(c->others.throughput + value, w->parent.throughput)) {

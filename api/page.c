@@ -22,13 +22,19 @@ bool page_begin(struct page *page, struct arm_call *call)
     *page = (struct page){.call = call, .limit = PAGE_SIZE};
     int found = url_query_get(query, "$top", top, sizeof top);
     if (found != 0) {
-        char *end;
-        long number = found < 0 ? 0 : strtol(top, &end, 10);
-        if (number < 1 || number > PAGE_MAX || *end != '\0') {
+        bool digits = found > 0 && top[0] != '\0' && strspn(top, "0123456789") == strlen(top);
+        long number = digits ? strtol(top, NULL, 10) : 0;
+        if (number < 1 || number > PAGE_MAX) {
             return refuse(page, "$top", "a number from 1 to 1000");
         }
         page->limit = (size_t)number;
     }
+    if (url_query_get(query, "$filter", page->after, sizeof page->after) != 0) {
+        arm_fail(call, 400, "FeatureNotSupported", "$filter",
+                 "'$filter' asks for a filtered list, which Spillway does not support.");
+        return false;
+    }
+    page->after[0] = '\0';
     if (url_query_get(query, "$skipToken", page->after, sizeof page->after) < 0) {
         return refuse(page, "$skipToken", "that of a nextLink, as it was");
     }

@@ -22,7 +22,7 @@ static const struct resource_type *const types[] = {&account_type, &pool_type, &
 const struct resource_type *resource_type_find(const char *name)
 {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strcasecmp(types[i]->name, name) == 0) {
+        if (name != NULL && strcasecmp(types[i]->name, name) == 0) {
             return types[i];
         }
     }

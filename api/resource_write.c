@@ -226,12 +226,13 @@ static int settle_location(struct resource_write *w)
                       "The value of 'location' is not the name of a region.");
         return REFUSED;
     }
+    const char *now = w->row.location == NULL ? location : w->row.location;
     const char *parent = w->parent.rid == 0 ? location : w->parent.location;
-    if (w->exists && strcmp(location, w->row.location) != 0) {
+    if (strcmp(location, now) != 0) {
         arm_error_set(&w->error, 409, "InvalidResourceLocation", "location",
                       "The resource '%.200s' already exists in location '%s'. A resource with the "
                       "same name cannot be created in location '%s'.",
-                      resource_path_of(w->row.id), w->row.location, location);
+                      resource_path_of(w->row.id), now, location);
         rc = REFUSED;
     } else if (strcmp(location, parent) != 0) {
         arm_error_set(&w->error, 409, "InvalidResourceLocation", "location",
@@ -270,13 +271,15 @@ static int make_document(struct resource_write *w)
     if (rc != 0) {
         return rc;
     }
-    if (w->exists || !w->patch) {
-        json_t *shown = w->exists ? resource_render(w->txn, &w->row, w->call->api_version) : NULL;
-        bool fixed = property_drop_fixed(w->type->table, "", w->given, shown, &w->error);
-        json_decref(shown);
-        if (!fixed) {
-            return REFUSED;
-        }
+    /* No zone and nothing said of zones are one. */
+    if (json_array_size(json_object_get(w->given, "zones")) == 0) {
+        json_object_del(w->given, "zones");
+    }
+    json_t *shown = w->exists ? resource_render(w->txn, &w->row, w->call->api_version) : NULL;
+    bool fixed = property_drop_fixed(w->type->table, "", w->given, shown, &w->error);
+    json_decref(shown);
+    if (!fixed) {
+        return REFUSED;
     }
     w->doc = w->patch ? property_merge(w->type->table, "", w->given, w->old, &w->error)
                       : property_replace(w->type->table, "", w->given, w->old, &w->error);
