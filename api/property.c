@@ -599,10 +599,10 @@ static bool merge_one(const struct property *p, const char *at, json_t *target, 
                                     : property_merge(p->members, at, given, stored, error);
         return value != NULL && json_object_set_new(target, p->name, value) == 0;
     }
-    value = json_is_null(given) ? default_of(p) : json_deep_copy(given);
-    if (value == NULL && (p->flags & PROPERTY_REQUIRED)) {
-        return missing(error, at);
+    if (json_is_null(given) && (p->flags & PROPERTY_REQUIRED)) {
+        return missing(error, at); /* its default is documentation */
     }
+    value = json_is_null(given) ? default_of(p) : json_deep_copy(given);
     if (property_same(value, stored, p->flags & PROPERTY_NOCASE)) {
         json_decref(value); /* repeats what is there: clients send what they read */
         return true;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 struct api *plane;
 uint64_t plane_apply_timeout_s = 60;
 _Thread_local json_t *answer;
+_Thread_local const char *request_headers = "";
+static _Thread_local char *answer_head;
 char admin_token[128];
 
 static struct server *server;
@@ -70,6 +73,8 @@ void plane_stop(void)
 {
     json_decref(answer);
     answer = NULL;
+    free(answer_head);
+    answer_head = NULL;
     server_stop(server);
     nftw(state, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -92,7 +97,9 @@ int plane_call(const char *method, const char *path, const char *bearer, const c
     ssize_t n;
     int status = 0, fd = dial();
 
-    buf_printf(&out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n", method, path);
+    buf_printf(&out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n%s", method, path,
+               request_headers);
+    request_headers = "";
     if (bearer != NULL) {
         buf_printf(&out, "Authorization: Bearer %s\r\n", bearer);
     }
@@ -113,12 +120,30 @@ int plane_call(const char *method, const char *path, const char *bearer, const c
     answer = NULL;
     char *text = buf_take(&in);
     cr_assert_eq(sscanf(text, "HTTP/1.1 %d", &status), 1, "no answer to %s %s", method, path);
-    const char *content = strstr(text, "\r\n\r\n");
+    char *content = strstr(text, "\r\n\r\n");
     if (content != NULL) {
         answer = json_loads(content + 4, 0, NULL);
+        content[2] = '\0';
     }
-    free(text);
+    free(answer_head);
+    answer_head = text;
     return status;
+}
+
+const char *answer_header(const char *name)
+{
+    static _Thread_local char value[1024];
+    size_t len = strlen(name);
+
+    for (const char *line = answer_head; (line = strchr(line, '\n')) != NULL;) {
+        line++;
+        if (strncasecmp(line, name, len) == 0 && line[len] == ':') {
+            const char *start = line + len + 1 + strspn(line + len + 1, " ");
+            snprintf(value, sizeof value, "%.*s", (int)strcspn(start, "\r\n"), start);
+            return value;
+        }
+    }
+    return "";
 }
 
 static const json_t *member(const char *path)

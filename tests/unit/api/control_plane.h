@@ -23,6 +23,11 @@ void plane_stop(void);    /* also removes the folder */
 int plane_call(const char *method, const char *path, const char *bearer, const char *body);
 extern _Thread_local json_t *answer;
 
+/* Headers of that call's request, "If-Match: *\r\n"; "" unless set, and "" again after it. */
+extern _Thread_local const char *request_headers;
+/* A header of the last answer, "" when absent. */
+const char *answer_header(const char *name);
+
 /* Members of `answer`; a text is "" and a number -1 when absent. The path is "a.b". */
 const char *answer_text(const char *path);
 int64_t answer_int(const char *path);
