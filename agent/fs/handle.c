@@ -44,6 +44,7 @@ int fs_object_of(int fd, struct fs_object *out)
     union kernel_handle k;
     int mount_id;
 
+    memset(out, 0, sizeof *out);
     k.head.handle_bytes = FS_KERNEL_MAX;
     if (name_to_handle_at(fd, "", &k.head, &mount_id, AT_EMPTY_PATH) != 0)
         return -errno;
@@ -52,7 +53,6 @@ int fs_object_of(int fd, struct fs_object *out)
         return -EOVERFLOW;
     out->type = (uint8_t)k.head.handle_type;
     out->len = (uint8_t)k.head.handle_bytes;
-    memset(out->bytes, 0, sizeof out->bytes);
     memcpy(out->bytes, k.head.f_handle, out->len);
     return 0;
 }

@@ -147,7 +147,7 @@ const struct rpc_program nfs_program = {
     .prog = NFS_PROGRAM, .name = "nfs", .vers_low = NFS_V3, .vers_high = NFS_V3, .procs = procs_of};
 
 /* Descriptors that are not for the cache: connections, volumes, the store. */
-#define OTHER_DESCRIPTORS 8192
+#define OTHER_DESCRIPTORS ((rlim_t)8192)
 #define MAX_OBJECTS       (1u << 17)
 
 void nfs_start(void)
