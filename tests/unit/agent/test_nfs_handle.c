@@ -151,6 +151,18 @@ Test(nfs_handle, of_a_removed_file_are_stale_also_when_its_inode_is_used_again)
     cr_expect(reused, "this file system does not use inodes again soon: nothing was proven");
 }
 
+/* Also when it was removed on the server's machine, while the cache has it open. */
+Test(nfs_handle, of_a_file_removed_behind_the_server_are_stale)
+{
+    struct fs_handle fh = file(nfs_root(), "f");
+    struct attr a;
+
+    cr_assert_eq(nfs_do_write(&fh, 0, "x", 1, UNSTABLE), NFS_OK);
+    cr_assert_eq(unlinkat(root_fd(), "f", 0), 0);
+    cr_assert_eq(nfs_do_getattr(&fh, &a), NFSERR_STALE);
+    cr_assert_eq(nfs_do_write(&fh, 0, "x", 1, UNSTABLE), NFSERR_STALE);
+}
+
 /* 26 */
 Test(nfs_handle, of_a_removed_folder_are_stale)
 {
