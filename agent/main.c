@@ -224,7 +224,6 @@ static void stop(struct agent *a)
     meter_stop(a->meter);
     channel_stop(a->channel, FLUSH_MS);
     status_page_stop(a->page);
-    nfs_stop(); /* /metrics read its counters until here */
     endpoints_close(a->endpoints);
     volume_close_all(volume_table);
     volume_table_free(volume_table);
