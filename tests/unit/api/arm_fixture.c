@@ -113,6 +113,16 @@ int agent_apply(const char *state)
     return (int)count;
 }
 
+void agent_report(const char *fs_id, int64_t generation, const char *state)
+{
+    char body[300];
+
+    snprintf(body, sizeof body,
+             "{\"observations\":[{\"fileSystemId\":\"%s\",\"generation\":%lld,\"state\":\"%s\"}]}",
+             fs_id, (long long)generation, state);
+    cr_assert_eq(plane_call("POST", "/agents/v1/observed", CREDENTIAL, body), 200);
+}
+
 const json_t *agent_spec(const char *export_path)
 {
     const json_t *spec;

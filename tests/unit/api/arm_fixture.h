@@ -42,6 +42,8 @@ void make_volume(const char *path, const char *token, const char *more);
 /* The agent takes its whole list and reports each of it ("ready", "failed"), the deleted ones as
  * deleted; how many specs it got. */
 int agent_apply(const char *state);
+/* One report of the agent, true or not. */
+void agent_report(const char *fs_id, int64_t generation, const char *state);
 /* The spec that the agent gets for a path ("/vol"); borrowed until the next call, or NULL. */
 const json_t *agent_spec(const char *export_path);
 /* Polls an operation's absolute URL from a header of the last answer. The status. */

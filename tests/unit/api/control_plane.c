@@ -19,7 +19,7 @@ struct api *plane;
 uint64_t plane_apply_timeout_s = 60;
 _Thread_local json_t *answer;
 _Thread_local const char *request_headers = "";
-static _Thread_local char *answer_head;
+static _Thread_local char answer_head[8192]; /* no heap: threads end without a word */
 char admin_token[128];
 
 static struct server *server;
@@ -73,8 +73,6 @@ void plane_stop(void)
 {
     json_decref(answer);
     answer = NULL;
-    free(answer_head);
-    answer_head = NULL;
     server_stop(server);
     nftw(state, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -125,8 +123,8 @@ int plane_call(const char *method, const char *path, const char *bearer, const c
         answer = json_loads(content + 4, 0, NULL);
         content[2] = '\0';
     }
-    free(answer_head);
-    answer_head = text;
+    snprintf(answer_head, sizeof answer_head, "%s", text);
+    free(text);
     return status;
 }
 
