@@ -1,6 +1,5 @@
 # run-tests: alone
-"""Three minutes at the limit: the points' bytes against what was moved, and every full minute against the limit (issue 2's
-fifth show)."""
+"""Three minutes at the limit: the points' bytes against what was moved, and every full minute against the limit."""
 import datetime
 import threading
 import time
