@@ -22,12 +22,12 @@
 
 #define ARM(verb, template, id, handler, set)                                                      \
     {                                                                                              \
-        .method = (verb), .path = template, .operation = (id), .kind = ROUTE_ARM,                  \
+        .method = (verb), .path = (template), .operation = (id), .kind = ROUTE_ARM,                \
         .run = (handler), .versions = (set)                                                        \
     }
 #define OWN(verb, template, id, type, handler)                                                     \
     {                                                                                              \
-        .method = (verb), .path = template, .operation = (id), .kind = (type), .run = (handler)    \
+        .method = (verb), .path = (template), .operation = (id), .kind = (type), .run = (handler)  \
     }
 
 static const struct arm_route routes[] = {

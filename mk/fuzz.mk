@@ -8,6 +8,11 @@ $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(AGENT_C) $(COMMON_C) $(GEN_O)
 	$(call say,FUZZ,$@)mkdir -p $(@D) && $(CLANG) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) \
 	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $^ $(LIBS_AGENT)
 
+# Those of the control plane (its walls are its own).
+$(BUILD)/fuzz/api_%: tests/fuzz/fuzz_api_%.c $(API_C) $(DB_C) $(COMMON_C)
+	$(call say,FUZZ,$@)mkdir -p $(@D) && $(CLANG) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) \
+	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $^ $(LIBS_API)
+
 .PHONY: fuzz fuzz-all $(addprefix fuzz-run-,$(notdir $(FUZZ)))
 fuzz: ## every fuzz harness for FUZZ_SECONDS
 	@tools/install-packages build fuzz
