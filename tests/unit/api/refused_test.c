@@ -35,8 +35,7 @@ Test(refused, names_what_is_not_real)
         "| `properties.kerberosEnabled` | any but `false` | Kerberos |",
         "| `properties.exportPolicy.rules[].cifs` | any but `false` | SMB |",
         "| `properties.encryptionType` | `Double` | double encryption |",
-        "| `properties.encryption.keySource` | `Microsoft.KeyVault` | customer-managed encryption "
-        "keys |",
+        "| `properties.encryption.keySource` | `Microsoft.KeyVault` | ",
     };
     char *page = refused_document();
 

@@ -75,7 +75,7 @@ Test(route, finds_every_route_of_the_table)
             strncat(path, p, len);
             p += len;
             if (*p == '{') {
-                strcat(path, "x");
+                strncat(path, "x", 2);
                 p += strcspn(p, "}") + 1;
             }
         }
