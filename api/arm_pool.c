@@ -215,8 +215,8 @@ static int check_sums(struct change *c)
     }
     if (c->manual && !c->converts && !throughput_fits(c->sums.throughput, total)) {
         snprintf(message, sizeof message,
-                 "The pool would have %.3f MiB/s, but its volumes have %.3f MiB/s together.", total,
-                 c->sums.throughput);
+                 "The pool would have %.10g MiB/s, but its volumes have %.10g MiB/s together.",
+                 total, c->sums.throughput);
         return refuse(c, c->flexible ? "customThroughputMibps" : "size", message);
     }
     c->w->row.size = c->size;

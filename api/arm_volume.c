@@ -374,10 +374,11 @@ static int settle_manual(struct change *c)
     }
     bool grows = !w->exists || value > w->row.throughput;
     if (grows && !throughput_fits(c->others.throughput + value, w->parent.throughput)) {
-        return refuse(c, "throughputMibps",
-                      "The pool '%.64s' has %.3f MiB/s, of which its other volumes take %.3f; this "
-                      "one cannot have %.3f.",
-                      w->parent.name, w->parent.throughput, c->others.throughput, value);
+        return refuse(
+            c, "throughputMibps",
+            "The pool '%.64s' has %.10g MiB/s, of which its other volumes take %.10g; this "
+            "one cannot have %.10g.",
+            w->parent.name, w->parent.throughput, c->others.throughput, value);
     }
     w->row.throughput = value;
     return 0;

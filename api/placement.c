@@ -75,7 +75,7 @@ int placement_choose(const struct placement_candidate *c, size_t count,
                       left[REGION], wish->location, wish->zone);
     } else {
         arm_error_set(error, 409, code, NULL,
-                      "No agent can serve the volume: all %zu agents that fit are draining.",
+                      "No agent can serve the volume: every agent that fits is draining (%zu).",
                       left[ZONE]);
     }
     return -1;

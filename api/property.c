@@ -210,7 +210,8 @@ static bool missing(struct arm_error *error, const char *path)
 static bool read_integer(const struct property *p, const char *path, json_t **value,
                          struct arm_error *error)
 {
-    const char *unit = p->unit == NULL ? "" : p->unit, *space = p->unit == NULL ? "" : " ";
+    const char *unit = p->unit == NULL ? "" : p->unit, *of = p->unit == NULL ? "" : " of ",
+               *space = p->unit == NULL ? "" : " ";
     double real = json_is_real(*value) ? json_real_value(*value) : 0;
 
     /* Beyond 2^53 a double is not exact: such a number was not meant as this integer. */
@@ -222,10 +223,10 @@ static bool read_integer(const struct property *p, const char *path, json_t **va
     int64_t number = json_integer_value(*value);
     if (!whole || ((p->min != 0 || p->max != 0) && (number < p->min || number > p->max))) {
         return p->min == 0 && p->max == 0
-                   ? bad_value(error, path, *value, "a whole number%s%s", space, unit)
+                   ? bad_value(error, path, *value, "a whole number%s%s", of, unit)
                    : bad_value(error, path, *value,
-                               "a whole number%s%s from %" PRId64 " to %" PRId64, space, unit,
-                               p->min, p->max);
+                               "a whole number%s%s from %" PRId64 " to %" PRId64, of, unit, p->min,
+                               p->max);
     }
     if (p->step != 0 && number % p->step != 0) {
         return bad_value(error, path, *value, "a multiple of %" PRId64 "%s%s", p->step, space,
