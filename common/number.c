@@ -104,3 +104,14 @@ char *number_format(double value, char out[static NUMBER_TEXT_MAX])
     layout(&d, p, NUMBER_TEXT_MAX - 1);
     return out;
 }
+
+int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}

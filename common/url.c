@@ -6,19 +6,9 @@
 #include <strings.h>
 
 #include "common/buf.h"
+#include "common/number.h"
 
 #define QUERY_NAME_MAX 256
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 long url_decode(const char *in, size_t len, bool plus, char *out, size_t size)
 {

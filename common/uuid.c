@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/number.h"
 
 static pthread_once_t sodium_once = PTHREAD_ONCE_INIT;
 
@@ -63,17 +64,6 @@ char *uuid_format(const struct uuid *u, char out[static UUID_TEXT_MAX])
     }
     *p = '\0';
     return out;
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
 }
 
 bool uuid_parse(const char *text, struct uuid *out)

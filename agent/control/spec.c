@@ -10,6 +10,7 @@
 
 #include "common/json_util.h"
 #include "common/mem.h"
+#include "common/number.h"
 
 #define HANDLE_KEY_DIGITS 32
 _Static_assert(HANDLE_KEY_DIGITS == 2 * VOLUME_HANDLE_KEY, "two digits a byte");
@@ -74,17 +75,6 @@ static const char *read_text(const json_t *o, const char *key, size_t max,
     return text;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool read_handle_key(const json_t *o, uint8_t out[static VOLUME_HANDLE_KEY],
                             const struct complaint *c)
 {
@@ -94,7 +84,7 @@ static bool read_handle_key(const json_t *o, uint8_t out[static VOLUME_HANDLE_KE
     if (!text || strlen(text) != HANDLE_KEY_DIGITS)
         return complain(c, "handleKey is not %d hex digits", HANDLE_KEY_DIGITS);
     for (size_t i = 0; i < VOLUME_HANDLE_KEY; i++) {
-        int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
 
         if (high < 0 || low < 0)
             return complain(c, "handleKey is not %d hex digits", HANDLE_KEY_DIGITS);
