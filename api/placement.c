@@ -141,8 +141,8 @@ static void candidates_clear(struct candidates *all)
     free(all->c);
 }
 
-/* Inserts `want`'s row with the agent's next free address; *n moves past it. -ENOSPC when all are
- * taken. */
+/* Inserts `want`'s row with the agent's next free address; *n moves past it. -EADDRNOTAVAIL when
+ * all are taken (-ENOSPC is a full disk). */
 static int take_address(struct db_conn *txn, const struct address_list *list, uint64_t *n,
                         struct db_endpoint *want)
 {
@@ -161,7 +161,7 @@ static int take_address(struct db_conn *txn, const struct address_list *list, ui
             return rc;
         }
     }
-    return -ENOSPC;
+    return -EADDRNOTAVAIL;
 }
 
 static int claim_on(struct api *api, struct db_conn *txn, const struct db_agent *agent,
@@ -230,7 +230,7 @@ bool placement_claim(struct api *api, struct db_conn *txn, struct db_resource *r
             claimed = true;
             break;
         }
-        if (rc != -ENOSPC) {
+        if (rc != -EADDRNOTAVAIL) {
             store_error(rc, error);
             goto out;
         }

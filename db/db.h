@@ -119,7 +119,7 @@ struct db_resource {
 
     /* What queries need; 0 or NULL where the type has no such thing. */
     int64_t size;      /* pool size or volume quota, bytes */
-    double throughput; /* MiB/s that it takes of its parent (manual), or gives (pool) */
+    double throughput; /* MiB/s: a volume's limit, under automatic QoS too; a pool's total */
     char *fs_id;       /* a volume's fileSystemId (UUID text), unique */
     char *export_key;  /* location/zone/subnet/path of a volume, lower case, unique; else NULL */
     char *handle_key;  /* hex of the volume's 16-byte handle key */
