@@ -26,7 +26,7 @@ char *operation_error(const char *code, const char *fmt, ...) __attribute__((for
 enum operation_headers {
     OPERATION_ASYNC = 1,    /* Azure-AsyncOperation */
     OPERATION_LOCATION = 2, /* Location */
-    OPERATION_RUNNING = 4,  /* Retry-After */
+    OPERATION_RUNNING = 4,  /* Retry-After: the answer is not the last word */
 };
 /* `collection` is the path that operations are found under: operation_collection(), or a resource
  * group's. */

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/etag.h"
 #include "api/operation.h"
 #include "api/resource.h"
@@ -25,7 +24,7 @@ struct removal {
     struct db_resource row;
     struct agent_set wake;
     struct arm_error error;
-    bool absent, pending;
+    bool absent;
     char operation[UUID_TEXT_MAX];
 };
 
@@ -42,7 +41,7 @@ static int refuse(struct removal *d, unsigned status, const char *code, const ch
                   const char *what)
 {
     arm_error_set(&d->error, status, code, NULL, fmt, what);
-    return -ECANCELED;
+    return REFUSED;
 }
 
 static int check(struct db_conn *txn, struct removal *d)
@@ -113,7 +112,6 @@ static int removal_run(struct db_conn *txn, void *arg)
     if (!d->type->served || d->force) {
         return remove_now(txn, d);
     }
-    d->pending = true;
     return resource_start_delete(d->call->api, txn, &d->row, d->now, &d->wake, d->operation);
 }
 
@@ -122,18 +120,15 @@ static void removal_done(void *arg, int result)
     struct removal *d = arg;
     struct arm_call *call = d->call;
 
-    if (result == -ECANCELED && d->error.status != 0) {
-        arm_fail_error(call, &d->error);
-    } else if (result != 0) {
-        fail_store(call, result);
+    if (result != 0) {
+        fail_result(call, result, &d->error);
     } else if (d->absent) {
         arm_reply(call, 204, NULL);
     } else {
         agent_set_wake(call->api, &d->wake);
         char *collection = operation_collection(d->row.subscription, d->row.location);
         operation_set_headers(call, collection, d->operation,
-                              OPERATION_ASYNC | OPERATION_LOCATION |
-                                  (d->pending ? OPERATION_RUNNING : 0));
+                              OPERATION_ASYNC | OPERATION_LOCATION | OPERATION_RUNNING);
         free(collection);
         arm_reply(call, 202, NULL);
     }

@@ -260,6 +260,15 @@ Test(resource, a_forced_delete_leaves_a_tombstone_for_the_agent)
     make_volume(VOLUME, "vol", ""); /* the path is free again */
 }
 
+/* Clients take half a minute where nobody says how long. */
+Test(resource, every_202_says_when_to_ask)
+{
+    cr_assert_eq(arm_delete(MANUAL), 202, "gone at once");
+    cr_assert_str_eq(answer_header("Retry-After"), "1");
+    cr_assert_eq(plane_call("DELETE", GROUP "?api-version=2021-04-01", NULL, NULL), 202);
+    cr_assert_str_eq(answer_header("Retry-After"), "1");
+}
+
 Test(resource, a_group_goes_with_all_that_is_in_it)
 {
     make_volume(VOLUME, "vol", "");
