@@ -11,6 +11,7 @@
 #include "api/address_list.h"
 #include "api/agent_fields.h"
 #include "api/agents_internal.h"
+#include "api/resource.h"
 #include "api/volume_spec.h"
 #include "common/clock.h"
 #include "common/json_util.h"
@@ -146,20 +147,6 @@ static void enroll_done(void *arg, int result)
     }
 }
 
-/* "East US" and "eastus" are one region (ARM). */
-static char *normal_location(const char *text)
-{
-    char *out = xstrdup(text), *to = out;
-
-    for (const char *from = text; *from != '\0'; from++) {
-        if (*from != ' ') {
-            *to++ = (char)(*from >= 'A' && *from <= 'Z' ? *from + ('a' - 'A') : *from);
-        }
-    }
-    *to = '\0';
-    return out;
-}
-
 void agents_enroll(struct arm_call *call)
 {
     struct agent_fields f = {.object = call->body};
@@ -182,11 +169,19 @@ void agents_enroll(struct arm_call *call)
     if (refuse_fault(call, &f)) {
         return;
     }
+    /* "East US" and "eastus" are one region (ARM); none at all serves every region. */
+    char *normal = region[0] == '\0' ? xstrdup("") : location_normalise(region);
+    if (normal == NULL) {
+        arm_fail(call, 400, "InvalidValueReceived", "region",
+                 "'region' must be the name of a region, or empty.");
+        return;
+    }
     if (!address_list_parse(addresses, &list, why, sizeof why)) {
         arm_fail(call, 400, "InvalidValueReceived", "addresses",
                  "'addresses' must hold IPv4 addresses, ranges (10.0.0.1-10.0.0.9) or prefixes "
                  "(10.0.0.0/24): %s.",
                  why);
+        free(normal);
         return;
     }
 
@@ -198,7 +193,7 @@ void agents_enroll(struct arm_call *call)
     }
     e->agent = (struct db_agent){
         .name = xstrdup(name),
-        .region = normal_location(region),
+        .region = normal,
         .zone = xstrdup(zone),
         .store_uuid = xstrdup(store),
         .backend = xstrdup(backend),

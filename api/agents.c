@@ -418,26 +418,3 @@ void agents_free(struct agent_registry *r)
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
-
-/* ---- what the store could not do
- * ------------------------------------------------------------------------ */
-
-void store_error(int result, struct arm_error *error)
-{
-    if (result == -ENOSPC) {
-        arm_error_set(error, 507, "InsufficientStorage", NULL,
-                      "The control plane's disk is full; nothing was changed.");
-    } else {
-        arm_error_set(error, 500, "InternalServerError", NULL,
-                      "The control plane's database failed (%s); nothing was changed.",
-                      strerror(-result));
-    }
-}
-
-void fail_store(struct arm_call *call, int result)
-{
-    struct arm_error error = {0};
-
-    store_error(result, &error);
-    arm_fail_error(call, &error);
-}

@@ -97,8 +97,4 @@ void poll_wake(struct agent_registry *r, struct agent_entry *e); /* the caller h
 /* Answers the polls that are woken or due until none is; called and returns with the lock held. */
 void poll_run_due(struct agent_registry *r);
 
-/* What the store could not do, as an error. */
-void store_error(int result, struct arm_error *error);
-void fail_store(struct arm_call *call, int result);
-
 #endif

@@ -8,6 +8,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,6 +79,15 @@ struct arm_error {
 void arm_error_set(struct arm_error *e, unsigned status, const char *code, const char *target,
                    const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 void arm_fail_error(struct arm_call *call, const struct arm_error *e);
+
+/* What a rule or a transaction returns once it has set an arm_error: "no", not a fault. */
+#define REFUSED (-ECANCELED)
+
+/* What the store could not do (`result` is -errno, -ENOSPC for a full disk), as an error. */
+void store_error(int result, struct arm_error *error);
+void fail_store(struct arm_call *call, int result);
+/* Answers with `error` where the result is REFUSED, else with what the store could not do. */
+void fail_result(struct arm_call *call, int result, const struct arm_error *error);
 
 /* Absolute URL of a path on this server, as the client reaches it (scheme and Host of the call).
  * Caller frees. */

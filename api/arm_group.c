@@ -10,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/operation.h"
 #include "api/page.h"
 #include "api/property.h"
@@ -21,7 +20,6 @@
 #include "common/mem.h"
 
 #define GROUP_NAME_LONGEST 90
-#define REFUSED            (-ECANCELED)
 
 static const struct property group_properties[] = {
     {.name = "provisioningState", .kind = PROPERTY_TEXT, .flags = PROPERTY_READ_ONLY},
@@ -148,15 +146,6 @@ static int get(struct arm_call *call, json_t **body, struct arm_error *error)
     return rc == -ENOENT ? fail_missing(call->param[ARM_GROUP], error) : rc;
 }
 
-static void fail_with(struct arm_call *call, int rc, const struct arm_error *error)
-{
-    if (rc == REFUSED) {
-        arm_fail_error(call, error);
-    } else {
-        fail_store(call, rc);
-    }
-}
-
 void group_get(struct arm_call *call)
 {
     struct arm_error error = {0};
@@ -166,7 +155,7 @@ void group_get(struct arm_call *call)
     if (rc == 0) {
         arm_reply(call, 200, body);
     } else {
-        fail_with(call, rc, &error);
+        fail_result(call, rc, &error);
     }
 }
 
@@ -301,7 +290,7 @@ static void group_write_done(void *arg, int result)
     struct group_write *w = arg;
 
     if (result != 0) {
-        fail_with(w->call, result, &w->error);
+        fail_result(w->call, result, &w->error);
         return;
     }
     json_t *body = w->body;
@@ -357,7 +346,6 @@ struct group_removal {
     int64_t now;
     struct agent_set wake;
     struct arm_error error;
-    bool pending;
     char operation[UUID_TEXT_MAX];
 };
 
@@ -453,7 +441,6 @@ static int delete_all(struct db_conn *txn, struct group_removal *d, const struct
     if (rc == 0) {
         rc = is_empty(txn, subscription, group->name, &empty);
     }
-    d->pending = !empty;
     /* The operation is the group's: no row, no generation. */
     struct db_resource row = {.subscription = subscription, .location = group->location, .id = id};
     if (rc == 0) {
@@ -495,15 +482,14 @@ static void group_removal_done(void *arg, int result)
     struct arm_call *call = d->call;
 
     if (result != 0) {
-        fail_with(call, result, &d->error);
+        fail_result(call, result, &d->error);
         return;
     }
     agent_set_wake(call->api, &d->wake);
     char *collection =
         xasprintf("/subscriptions/%s/operationResults", call->param[ARM_SUBSCRIPTION]);
     operation_set_headers(call, collection, d->operation,
-                          OPERATION_ASYNC | OPERATION_LOCATION |
-                              (d->pending ? OPERATION_RUNNING : 0));
+                          OPERATION_ASYNC | OPERATION_LOCATION | OPERATION_RUNNING);
     free(collection);
     arm_reply(call, 202, NULL);
 }

@@ -18,8 +18,6 @@
 #include "common/json_util.h"
 #include "common/mem.h"
 
-#define REFUSED (-ECANCELED)
-
 static const struct property_value levels[] = {
     {.name = "Standard"}, {.name = "Premium"},
     {.name = "Ultra"},    {.name = "StandardZRS", .refused = "zone-redundant storage"},

@@ -2,6 +2,7 @@
  * The answers (anf-api.md D.2, D.5): every one passes through finish(), which sets ARM's headers,
  * writes the audit line of a write, counts the request and frees the call. Any thread; no state.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,6 +216,35 @@ void arm_fail(struct arm_call *call, unsigned status, const char *code, const ch
     vsnprintf(e.message, sizeof e.message, fmt, ap);
     va_end(ap);
     arm_fail_error(call, &e);
+}
+
+void store_error(int result, struct arm_error *error)
+{
+    if (result == -ENOSPC) {
+        arm_error_set(error, 507, "InsufficientStorage", NULL,
+                      "The control plane's disk is full; nothing was changed.");
+    } else {
+        arm_error_set(error, 500, "InternalServerError", NULL,
+                      "The control plane's database failed (%s); nothing was changed.",
+                      strerror(-result));
+    }
+}
+
+void fail_store(struct arm_call *call, int result)
+{
+    struct arm_error error = {0};
+
+    store_error(result, &error);
+    arm_fail_error(call, &error);
+}
+
+void fail_result(struct arm_call *call, int result, const struct arm_error *error)
+{
+    if (result == REFUSED && error->status != 0) {
+        arm_fail_error(call, error);
+    } else {
+        fail_store(call, result);
+    }
 }
 
 /* A Host header is the client's word: only what can be a host and a port is repeated. */

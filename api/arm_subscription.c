@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/arm_group.h"
 #include "common/mem.h"
 

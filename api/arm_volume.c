@@ -23,7 +23,6 @@
 #include "common/json_util.h"
 #include "common/mem.h"
 
-#define REFUSED        (-ECANCELED)
 #define HANDLE_KEY     16 /* bytes */
 #define MOUNT_TARGETS  6  /* of a breakthrough volume */
 #define USED_LOOK_BACK ((int64_t)(120 * NS_PER_S))

@@ -13,40 +13,10 @@
 #include "api/call.h"
 #include "api/route.h"
 #include "api/versions.h"
-#include "common/buf.h"
 #include "common/json_util.h"
 #include "common/mem.h"
 #include "common/url.h"
 #include "common/uuid.h"
-
-/* The ARM id that a path means: the route's words in their own case, the names as they came. */
-static char *make_resource_id(const struct arm_route *route, char *const param[])
-{
-    struct buf b = {0};
-    static const char *const names[ARM_PARAM_COUNT] = {
-        [ARM_SUBSCRIPTION] = "{subscription}",
-        [ARM_GROUP] = "{group}",
-        [ARM_ACCOUNT] = "{account}",
-        [ARM_POOL] = "{pool}",
-        [ARM_VOLUME] = "{volume}",
-        [ARM_LOCATION] = "{location}",
-        [ARM_NAME] = "{name}",
-    };
-
-    for (const char *p = route->path; *p != '\0';) {
-        size_t len = strcspn(p, "{");
-        buf_add(&b, p, len);
-        p += len;
-        for (size_t i = 0; *p == '{' && i < ARM_PARAM_COUNT; i++) {
-            if (strncmp(p, names[i], strlen(names[i])) == 0) {
-                buf_str(&b, param[i] == NULL ? "" : param[i]);
-                p += strlen(names[i]);
-                break;
-            }
-        }
-    }
-    return buf_take(&b);
-}
 
 static bool fail_no_route(struct arm_call *call, const struct route_match *m)
 {
@@ -78,7 +48,7 @@ static bool find_route(struct arm_call *call)
         call->param[i] = m.param[i];
     }
     if (m.route != NULL) {
-        call->resource_id = make_resource_id(m.route, m.param);
+        call->resource_id = route_resource_id(m.route, m.param);
     }
     /* Who has no token learns nothing of what is there. */
     if (!auth_check(call->api, call->http, m.route == NULL ? ROUTE_ARM : m.route->kind,

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/metric_table.h"
+#include "api/resource.h"
 #include "api/timespan.h"
 #include "api/volume_spec.h"
 #include "common/buf.h"
@@ -115,10 +115,9 @@ static bool find_resource(struct query *q)
     rc = db_resource_get(reader, q->id, &q->resource);
     db_read_end(reader);
     if (rc == -ENOENT) {
-        const char *type = strcasestr(q->id, "/providers/");
         arm_error_set(&q->error, 404, "ResourceNotFound", NULL,
                       "The Resource '%.300s' under resource group '%.90s' was not found.",
-                      type == NULL ? q->id : type + strlen("/providers/"),
+                      resource_path_of(q->id),
                       q->call->param[ARM_GROUP] == NULL ? "" : q->call->param[ARM_GROUP]);
         return false;
     }
@@ -424,7 +423,6 @@ static int add_sample(const struct metric_point *p, void *arg)
 
 /* What a pool's samples need besides its volumes' points. */
 struct pool_volumes {
-    const struct db_resource *pool;
     char **fs_id;
     size_t count;
     double throughput; /* bytes per second */
@@ -438,7 +436,7 @@ static int add_volume(const struct db_resource *volume, void *arg)
 
     v->fs_id = xrealloc(v->fs_id, (v->count + 1) * sizeof *v->fs_id);
     v->fs_id[v->count++] = xstrdup(volume->fs_id);
-    v->throughput += volume_limit_mibps(volume, v->pool) * BYTES_PER_MIB;
+    v->throughput += volume->throughput * BYTES_PER_MIB;
     v->changed = changed > v->changed ? changed : v->changed;
     return v->count > POOL_VOLUMES_MAX;
 }
@@ -475,7 +473,7 @@ static void add_pool_figures(const struct query *q, const struct pool_volumes *v
 
 static bool read_pool(struct query *q, struct samples *s)
 {
-    struct pool_volumes v = {.pool = &q->resource};
+    struct pool_volumes v = {0};
     struct db_list list = {.parent = q->resource.rid, .after = "", .limit = POOL_VOLUMES_MAX + 1};
     struct db_conn *reader = db_read_begin(q->call->api->db);
     int rc = db_resource_each(reader, &list, add_volume, &v);

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/resource.h"
 #include "common/clock.h"
 #include "common/json_util.h"

@@ -2,8 +2,8 @@
  * One description per resource type (design D3): a table of properties says what is accepted, what
  * is filled in and what is shown. Everything here is pure and works on jansson objects:
  *
- *   property_read       a request's members against the table: unknown ones, types, values,
- * versions property_drop_fixed the read-only ones among them: equal to what is shown, or refused
+ *   property_read       a request's members against the table: names, types, values, versions
+ *   property_drop_fixed the read-only ones among them: equal to what is shown, or refused
  *   property_replace    PUT: the full replacement, with defaults
  *   property_merge      PATCH: JSON merge-patch (RFC 7396) of what may be patched
  *   property_show       GET: what a version of the API shows, in the table's order

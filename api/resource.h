@@ -59,7 +59,7 @@ struct resource_type {
     bool served;                  /* by an agent, which must observe each generation */
 
     /* In a PUT's or PATCH's transaction: checks and completes w->doc, sets the columns of w->row
-     * that queries need. Returns 0, or -ECANCELED with w->error, or another -errno. */
+     * that queries need. Returns 0, or REFUSED with w->error, or another -errno. */
     int (*rules)(struct resource_write *w);
     /* After the rules of a creation, before the insert: what only a new one needs. May be NULL. */
     int (*create)(struct resource_write *w);
@@ -102,13 +102,15 @@ json_t *resource_render(struct db_conn *c, const struct db_resource *r, const ch
 const char *resource_path_of(const char *id);
 /* "a/p/v": what ARM calls the name of a child. Caller frees. */
 char *resource_full_name(const char *id);
+/* The id of the parent: without the last two segments. Caller frees. */
+char *resource_parent_id(const char *id);
 /* Lower case without spaces ("East US" is "eastus"); NULL when it can be no location. Caller frees.
  */
 char *location_normalise(const char *text);
 
-/* ParentResourceNotFound; returns -ECANCELED. */
+/* ParentResourceNotFound; returns REFUSED. */
 int resource_parent_missing(const char *parent, struct arm_error *error);
-/* The 404 of the resource that the call's path names: itself, or an ancestor; -ECANCELED or another
+/* The 404 of the resource that the call's path names: itself, or an ancestor; REFUSED or another
  * -errno. */
 int resource_not_found(struct db_conn *c, const struct arm_call *call,
                        const struct resource_type *type, struct arm_error *error);
@@ -129,7 +131,7 @@ int resource_remove(struct api *api, struct db_conn *txn, const struct db_resour
  * 0 or -errno with `error` set. */
 int group_check(struct db_conn *c, const struct arm_call *call, bool writing,
                 struct arm_error *error);
-/* In a transaction: makes a group that is not there. 0, or -ECANCELED with `error`, or -errno. */
+/* In a transaction: makes a group that is not there. 0, or REFUSED with `error`, or -errno. */
 int group_make(struct db_conn *txn, const char *subscription, const char *name,
                const char *location, struct arm_error *error);
 /* In a transaction, after a resource of the group went away: continues a deletion of the group that

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/etag.h"
 #include "api/page.h"
 #include "api/resource.h"
@@ -57,6 +56,16 @@ char *resource_full_name(const char *id)
         p += 1 + len;
     }
     return buf_take(&b);
+}
+
+char *resource_parent_id(const char *id)
+{
+    const char *end = id + strlen(id);
+
+    for (int slashes = 0; slashes < 2 && end > id;) {
+        slashes += *--end == '/';
+    }
+    return xstrndup(id, (size_t)(end - id));
 }
 
 char *location_normalise(const char *text)
@@ -116,36 +125,23 @@ json_t *resource_render(struct db_conn *c, const struct db_resource *r, const ch
 int resource_not_found(struct db_conn *c, const struct arm_call *call,
                        const struct resource_type *type, struct arm_error *error)
 {
-    char *parent = xstrdup(call->resource_id);
-    int rc = -ENOENT;
-
-    for (int i = 0; i < 2; i++) {
-        *strrchr(parent, '/') = '\0';
-    }
     if (type->parent != NULL) {
         struct db_resource r = {0};
-        rc = db_resource_get(c, parent, &r);
+        char *parent = resource_parent_id(call->resource_id);
+        int rc = db_resource_get(c, parent, &r);
         db_resource_clear(&r);
         if (rc == -ENOENT) {
             rc = resource_parent_missing(parent, error);
-            free(parent);
+        }
+        free(parent);
+        if (rc != 0) {
             return rc;
         }
     }
-    free(parent);
     arm_error_set(error, 404, "ResourceNotFound", NULL,
                   "The Resource '%.300s' under resource group '%.90s' was not found.",
                   resource_path_of(call->resource_id), call->param[ARM_GROUP]);
-    return -ECANCELED;
-}
-
-static void fail_with(struct arm_call *call, int rc, const struct arm_error *error)
-{
-    if (rc == -ECANCELED) {
-        arm_fail_error(call, error);
-    } else {
-        fail_store(call, rc);
-    }
+    return REFUSED;
 }
 
 void resource_get(struct arm_call *call, const struct resource_type *type)
@@ -171,7 +167,7 @@ void resource_get(struct arm_call *call, const struct resource_type *type)
         http_set_header(call->http, "ETag", etag_format(r.etag_ticks, etag));
         arm_reply(call, 200, body);
     } else {
-        fail_with(call, rc, &error);
+        fail_result(call, rc, &error);
     }
     db_resource_clear(&r);
 }
@@ -236,7 +232,7 @@ void resource_list(struct arm_call *call, const struct resource_type *type)
     db_read_end(reader);
     if (rc < 0) {
         page_abandon(&page);
-        fail_with(call, rc, &error);
+        fail_result(call, rc, &error);
     } else {
         page_reply(&page);
     }

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/agents_internal.h"
 #include "api/etag.h"
 #include "api/operation.h"
 #include "api/resource.h"
@@ -21,8 +20,6 @@
 #include "common/clock.h"
 #include "common/json_util.h"
 #include "common/mem.h"
-
-#define REFUSED (-ECANCELED) /* w->error says why */
 
 struct write {
     struct resource_write w;
@@ -72,17 +69,6 @@ static int settle_group(struct resource_write *w)
     return rc;
 }
 
-/* The id of the parent: the path without its last two segments. */
-static char *parent_id(const char *id)
-{
-    const char *end = id + strlen(id);
-
-    for (int slashes = 0; slashes < 2 && end > id;) {
-        slashes += *--end == '/';
-    }
-    return xstrndup(id, (size_t)(end - id));
-}
-
 int resource_parent_missing(const char *parent, struct arm_error *error)
 {
     arm_error_set(
@@ -98,7 +84,7 @@ static int find_parent(struct resource_write *w)
     if (w->type->parent == NULL) {
         return 0;
     }
-    char *id = parent_id(w->call->resource_id);
+    char *id = resource_parent_id(w->call->resource_id);
     int rc = db_resource_get(w->txn, id, &w->parent);
     if (rc == -ENOENT) {
         rc = resource_parent_missing(id, &w->error);
@@ -422,11 +408,7 @@ static void write_done(void *arg, int result)
     struct arm_call *call = w->call;
 
     if (result != 0) {
-        if (w->error.status != 0 && result == REFUSED) {
-            arm_fail_error(call, &w->error);
-        } else {
-            fail_store(call, result);
-        }
+        fail_result(call, result, &w->error);
         return;
     }
     agent_set_wake(call->api, &w->wake);

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "common/buf.h"
 #include "common/mem.h"
 #include "common/url.h"
 
@@ -109,6 +110,25 @@ static bool take_params(const struct segment *path, int count, const char *templ
         }
     }
     return true;
+}
+
+char *route_resource_id(const struct arm_route *route, char *const param[])
+{
+    struct buf b = {0};
+
+    for (const char *p = route->path; *p != '\0';) {
+        size_t len = strcspn(p, "{");
+        buf_add(&b, p, len);
+        p += len;
+        for (size_t i = 0; *p == '{' && i < ARM_PARAM_COUNT; i++) {
+            if (strncmp(p, param_names[i], strlen(param_names[i])) == 0) {
+                buf_str(&b, param[i] == NULL ? "" : param[i]);
+                p += strlen(param_names[i]);
+                break;
+            }
+        }
+    }
+    return buf_take(&b);
 }
 
 bool route_find(const char *method, const char *path, struct route_match *out)

@@ -42,6 +42,9 @@ struct route_match {
 };
 /* Pure. `path` is raw. False when a segment is malformed (bad escape, too long). */
 bool route_find(const char *method, const char *path, struct route_match *out);
+/* The ARM id that a path means: the route's words in their own case, the parameters as they came,
+ * indexed by enum arm_param. Caller frees. */
+char *route_resource_id(const struct arm_route *route, char *const param[]);
 void route_match_clear(struct route_match *m);
 
 #endif

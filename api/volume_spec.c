@@ -1,6 +1,6 @@
 /*
  * A volume between its row and its agent: what the agent is told, and what becomes of the row when
- * the agent reports or does not. All but resource_state and volume_limit_mibps read or write rows,
+ * the agent reports or does not. All but resource_state read or write rows,
  * inside a reader's snapshot or a transaction.
  */
 #include "api/volume_spec.h"
@@ -35,14 +35,6 @@ const char *resource_state(const struct db_resource *r)
 
 /* ---- what the agent is told
  * --------------------------------------------------------------------------------- */
-
-/* Every write that changes what the limit depends on (quota, level, QoS type, manual value) stores
- * it in the volume's row, so that the pool's sum and the limit are always the same number. */
-double volume_limit_mibps(const struct db_resource *volume, const struct db_resource *pool)
-{
-    (void)pool;
-    return volume->throughput;
-}
 
 static bool is_breakthrough(const json_t *properties)
 {
@@ -122,9 +114,8 @@ json_t *volume_agent_spec(struct db_conn *c, const struct db_resource *volume)
     json_object_set_new(spec, "breakthrough", json_boolean(is_breakthrough(p)));
     json_object_set_new(spec, "quotaBytes", json_integer(volume->size));
     json_object_set_new(spec, "maxFiles", json_integer(volume_max_files(volume->size, kind_of(p))));
-    json_object_set_new(
-        spec, "limitBytesPerSecond",
-        json_integer(throughput_bytes_per_second(volume_limit_mibps(volume, NULL))));
+    json_object_set_new(spec, "limitBytesPerSecond",
+                        json_integer(throughput_bytes_per_second(volume->throughput)));
     json_object_set_new(spec, "handleKey", json_string(volume->handle_key));
     json_object_set_new(spec, "unixPermissions",
                         json_string(json_get_text(p, "unixPermissions", "0770")));

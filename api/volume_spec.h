@@ -1,5 +1,5 @@
 /*
- * A volume as others need it: the throughput that the rules give it, the SPEC that its agent gets
+ * A volume as others need it: the SPEC that its agent gets
  * (docs/agent-protocol.md), its state, and what happens when an agent reports. Seam between the
  * resource types, the agents' channel and metrics.
  */
@@ -12,10 +12,6 @@
 /* provisioningState from desired against observed: "Creating", "Updating", "Patching", "Deleting",
  * "Succeeded", "Failed". */
 const char *resource_state(const struct db_resource *r);
-
-/* The volume's limit in MiB/s by the throughput rules (api/throughput.h), from its row and its
- * pool's. */
-double volume_limit_mibps(const struct db_resource *volume, const struct db_resource *pool);
 
 /* The agent's SPEC of a volume row; NULL when the database fails. New reference. */
 json_t *volume_agent_spec(struct db_conn *c, const struct db_resource *volume);
