@@ -445,9 +445,10 @@ int nfs_mknod(struct nfs_op *op)
         return rc;
     if (!known)
         return NFSERR_BADTYPE;
-    /* Root on the client, and let be root: else he is mapped to somebody by now. As mknod(2). */
+    /* Root on the client, and let be root: else he is mapped to somebody by now. mknod(2) says
+     * EPERM, which RFC 1813 3.3.11 does not have. */
     if (device && op->cred.uid != 0)
-        return NFSERR_PERM;
+        return NFSERR_ACCES;
     if (!fits)
         return NFSERR_INVAL;
     m.attr.set_size = false;

@@ -108,8 +108,8 @@ int volume_apply(struct volume_table *t, struct storage *storage, const struct v
  * an orphan now. Calls answer STALE. -ENOENT when it is not served. The same caller as
  * volume_apply. */
 int volume_retire(struct volume_table *t, const struct uuid *fs_id);
-/* `hook` is called with each volume that goes out of service, after new calls answer STALE, so that what is cached of it
- * can be let go. Set once at start. */
+/* `hook` is called with each volume that goes out of service, after new calls answer STALE, so that
+ * what is cached of it can be let go. Set once at start. */
 void volume_on_retire(void (*hook)(const struct uuid *fs_id));
 /* Takes all volumes out of service without touching their data (agent stop). */
 void volume_close_all(struct volume_table *t);

@@ -302,8 +302,8 @@ Test(nfs_create, nodes_of_every_kind)
     cr_assert_eq(nfs_do_mknod(nfs_root(), "r", NF_DIR, 0, 0, &fh), NFSERR_BADTYPE);
     cr_assert_eq(nfs_do_mknod(nfs_root(), "r", NF_LNK, 0, 0, &fh), NFSERR_BADTYPE);
     nfs_as(ALICE, ALICE, 0, NULL);
-    cr_assert_eq(nfs_do_mknod(nfs_root(), "x", NF_CHR, 1, 3, &fh), NFSERR_PERM);
-    cr_assert_eq(nfs_do_mknod(nfs_root(), "x", NF_CHR, 0, 0, &fh), NFSERR_PERM);
+    cr_assert_eq(nfs_do_mknod(nfs_root(), "x", NF_CHR, 1, 3, &fh), NFSERR_ACCES);
+    cr_assert_eq(nfs_do_mknod(nfs_root(), "x", NF_CHR, 0, 0, &fh), NFSERR_ACCES);
     cr_assert_eq(nfs_do_mknod(nfs_root(), "p", NF_FIFO, 0, 0, &fh), NFS_OK);
     cr_assert(eq(u32, attr_of(&fh).type, NF_FIFO));
     cr_assert_eq(nfs_do_mknod(nfs_root(), "s", NF_SOCK, 0, 0, &fh), NFS_OK);
