@@ -14,8 +14,7 @@
 
 #define TOKEN_LIFE_NS ((int64_t)NS_PER_S * 24 * 3600)
 
-/* ---- enrolment tokens
- * --------------------------------------------------------------------------------------- */
+/* ---- enrolment tokens ---- */
 
 struct token_request {
     struct arm_call *call;
@@ -65,9 +64,7 @@ void agents_admin_token(struct arm_call *call)
                   .name = "enrolment token", .run = token_run, .done = token_done, .arg = t});
 }
 
-/* ---- list, show
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- list, show ---- */
 
 static json_t *describe(struct agent_registry *r, const struct db_agent *a, uint64_t now)
 {
@@ -148,8 +145,7 @@ void agents_admin_show(struct arm_call *call)
     db_agent_clear(&a);
 }
 
-/* ---- drain, remove
- * -------------------------------------------------------------------------------------------- */
+/* ---- drain, remove ---- */
 
 struct change {
     struct arm_call *call;

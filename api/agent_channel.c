@@ -33,8 +33,7 @@ static bool refuse_fault(struct arm_call *call, const struct agent_fields *f)
     return f->bad != NULL;
 }
 
-/* ---- enrolment
- * -------------------------------------------------------------------------------------------- */
+/* ---- enrolment ---- */
 
 struct enrolment {
     struct arm_call *call;
@@ -213,8 +212,7 @@ void agents_enroll(struct arm_call *call)
                   .name = "agent enroll", .run = enroll_run, .done = enroll_done, .arg = e});
 }
 
-/* ---- observations
- * ----------------------------------------------------------------------------------------- */
+/* ---- observations ---- */
 
 struct observation {
     char fs_id[UUID_TEXT_MAX];
@@ -329,9 +327,7 @@ void agents_observed(struct arm_call *call)
                                                   .arg = all});
 }
 
-/* ---- status
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- status ---- */
 
 struct batch {
     struct arm_call *call;

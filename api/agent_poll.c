@@ -22,8 +22,7 @@
 #define WAIT_MAX_S 30
 #define CURSOR_MAX 128
 
-/* ---- the list of held polls; the caller has the lock
- * ------------------------------------------------------ */
+/* ---- the list of held polls; the caller has the lock ---- */
 
 static void list_insert(struct agent_registry *r, struct agent_entry *e)
 {
@@ -70,8 +69,7 @@ void poll_wake(struct agent_registry *r, struct agent_entry *e)
     r->first_due = e;
 }
 
-/* ---- looking at the feed
- * --------------------------------------------------------------------------------- */
+/* ---- looking at the feed ---- */
 
 struct delta {
     json_t *volumes;
@@ -202,8 +200,7 @@ static int read_delta(struct agent_registry *r, int64_t agent, const char *curso
     return rc;
 }
 
-/* ---- a poll's way
- * ---------------------------------------------------------------------------------------- */
+/* ---- a poll's way ---- */
 
 /* Takes over `volumes` and `cursor`. */
 static void answer(struct agent_registry *r, struct arm_call *call, struct delta *d)

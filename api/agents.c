@@ -19,8 +19,7 @@
 
 #define PERSIST_EVERY_NS (60 * NS_PER_S)
 
-/* ---- entries
- * ------------------------------------------------------------------------------------------ */
+/* ---- entries ---- */
 
 static struct agent_entry **id_bucket(struct agent_registry *r, int64_t id)
 {
@@ -151,8 +150,7 @@ void registry_claimed(struct agent_registry *r, int64_t id, uint64_t address_nex
     pthread_mutex_unlock(&r->lock);
 }
 
-/* ---- contact
- * ------------------------------------------------------------------------------------------ */
+/* ---- contact ---- */
 
 void registry_touch(struct agent_registry *r, struct agent_entry *e)
 {
@@ -288,8 +286,7 @@ static void persist_contacts(struct agent_registry *r)
     pthread_mutex_lock(&r->lock);
 }
 
-/* ---- the thread
- * --------------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 /* Waits until clock_mono_ns reaches `due` (0: for a signal only). The condition variable knows no
  * CLOCK_BOOTTIME; after a suspend the wait ends late by the time slept, which a poll survives. */

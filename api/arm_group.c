@@ -37,8 +37,7 @@ static const struct property group_table[] = {
     {0},
 };
 
-/* ---- what others ask
- * ---------------------------------------------------------------------------------------- */
+/* ---- what others ask ---- */
 
 /* The operation that deletes the group, or "". Caller frees. */
 static char *deletion_of(const struct db_group *group)
@@ -108,9 +107,7 @@ int group_make(struct db_conn *txn, const char *subscription, const char *name,
     return db_group_put(txn, subscription, name, location, "{}");
 }
 
-/* ---- showing
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- showing ---- */
 
 static json_t *render(const char *subscription, const struct db_group *group)
 {
@@ -204,8 +201,7 @@ void group_list(struct arm_call *call)
     }
 }
 
-/* ---- PUT, PATCH
- * --------------------------------------------------------------------------------------------- */
+/* ---- PUT, PATCH ---- */
 
 struct group_write {
     struct arm_call *call;
@@ -337,9 +333,7 @@ void group_patch(struct arm_call *call)
     group_submit(call, true);
 }
 
-/* ---- DELETE
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- DELETE ---- */
 
 struct group_removal {
     struct arm_call *call;

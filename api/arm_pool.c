@@ -83,9 +83,7 @@ static const struct property table[] = {
     {0},
 };
 
-/* ---- rules
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- rules ---- */
 
 /* A pool as it was and as it is to be. */
 struct change {
@@ -222,8 +220,7 @@ static int check_sums(struct change *c)
     return 0;
 }
 
-/* ---- automatic to manual QoS
- * -------------------------------------------------------------------------------- */
+/* ---- automatic to manual QoS ---- */
 
 /* Every volume keeps its throughput as its manual value (C.4). Below the least manual value of
  * 1 MiB/s it is raised to that, unless all of them raised do not fit: then they stay as they are.

@@ -27,8 +27,7 @@
 #define MOUNT_TARGETS  6  /* of a breakthrough volume */
 #define USED_LOOK_BACK ((int64_t)(120 * NS_PER_S))
 
-/* ---- the description
- * ---------------------------------------------------------------------------------------- */
+/* ---- the description ---- */
 
 static const struct property_value levels[] = {
     {.name = "Standard"}, {.name = "Premium"},
@@ -239,9 +238,7 @@ static const struct property table[] = {
     {0},
 };
 
-/* ---- rules
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- rules ---- */
 
 struct change {
     struct resource_write *w;
@@ -452,8 +449,7 @@ static int rules(struct resource_write *w)
     return rc;
 }
 
-/* ---- a new one
- * ---------------------------------------------------------------------------------------------- */
+/* ---- a new one ---- */
 
 static const char *zone_of(const json_t *doc)
 {
@@ -509,8 +505,7 @@ static int create(struct resource_write *w)
     return placed ? 0 : REFUSED;
 }
 
-/* ---- what a GET shows
- * --------------------------------------------------------------------------------------- */
+/* ---- what a GET shows ---- */
 
 static json_t *mount_target(const struct db_resource *r, const char *address, int64_t ordinal)
 {
@@ -565,8 +560,7 @@ static json_t *computed(struct db_conn *c, const struct db_resource *r, const js
     return json_pack("{s:o}", "properties", p);
 }
 
-/* ---- what it holds
- * ------------------------------------------------------------------------------------------ */
+/* ---- what it holds ---- */
 
 static int take_used(const struct metric_point *point, void *arg)
 {

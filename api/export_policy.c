@@ -71,9 +71,7 @@ json_t *export_policy_default(void)
     return json_pack("{s:[o]}", "rules", rule);
 }
 
-/* ---- clients
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- clients ---- */
 
 /* Letters, digits, '-', '_' and single dots inside, at least one of them no digit: what has digits
  * and dots only is a bad address. */

@@ -88,8 +88,7 @@ static bool bad(struct query *q, const char *target, const char *fmt, ...)
     return false;
 }
 
-/* ---- the resource
- * ------------------------------------------------------------------------------------------ */
+/* ---- the resource ---- */
 
 /* The id of the resource whose metrics the path asks for: what stands before
  * "/providers/Microsoft.Insights/…". */
@@ -132,8 +131,7 @@ static bool find_resource(struct query *q)
     return true;
 }
 
-/* ---- the query
- * --------------------------------------------------------------------------------------------- */
+/* ---- the query ---- */
 
 /* A query argument; "" when it is absent. */
 static bool argument(struct query *q, const char *name, char *out, size_t size)
@@ -385,9 +383,7 @@ static bool read_query(struct query *q)
            read_time(q);
 }
 
-/* ---- samples
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- samples ---- */
 
 struct samples {
     struct metric_sample *list;
@@ -524,8 +520,7 @@ static bool read_samples(struct query *q, struct samples *s)
     return rc >= 0;
 }
 
-/* ---- the answer
- * -------------------------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
 static json_t *localized(const char *value, const char *display)
 {

@@ -26,8 +26,7 @@ static double gauge(const struct metric_sample *s, enum metric_gauge which)
     return s->point.has_gauge ? (double)s->point.gauge[which] : NAN;
 }
 
-/* ---- volumes
- * --------------------------------------------------------------------------------------------- */
+/* ---- volumes ---- */
 
 static double read_iops(const struct metric_sample *s)
 {
@@ -163,9 +162,7 @@ static const struct metric_def volume_metrics[] = {
      "1 when operations waited for the throughput limit, else 0", "Count", limit_reached, false},
 };
 
-/* ---- pools
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- pools ---- */
 
 static double pool_size(const struct metric_sample *s)
 {
@@ -224,8 +221,7 @@ const struct metric_def *metric_find(const struct metric_set *set, const char *n
     return NULL;
 }
 
-/* ---- points of an answer
- * ------------------------------------------------------------------------------------- */
+/* ---- points of an answer ---- */
 
 void metric_bucket_add(const struct metric_def *def, struct metric_bucket *b,
                        const struct metric_sample *s)

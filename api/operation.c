@@ -19,9 +19,7 @@
 
 #define NOT_ENDED "0001-01-01T00:00:00Z" /* as the service that this follows writes it */
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 int operation_begin(struct api *api, struct db_conn *txn, const struct db_resource *r,
                     const char *action, const char *status, bool ended, int64_t now,
@@ -93,9 +91,7 @@ char *operation_error(const char *code, const char *fmt, ...)
     return out;
 }
 
-/* ---- headers
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- headers ---- */
 
 char *operation_collection(const char *subscription, const char *location)
 {
@@ -124,9 +120,7 @@ void operation_set_headers(struct arm_call *call, const char *collection, const 
     free(location);
 }
 
-/* ---- polling
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- polling ---- */
 
 static json_t *describe(const struct arm_call *call, const struct db_operation *op)
 {

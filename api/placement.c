@@ -92,8 +92,7 @@ bool placement_address(const char *addresses_json, size_t n, char out[16])
     return ok;
 }
 
-/* ---- the claim
- * ---------------------------------------------------------------------------------------- */
+/* ---- the claim ---- */
 
 struct candidates {
     struct agent_registry *registry;

@@ -22,8 +22,7 @@
 #define SPILLWAY_VERSION "unknown"
 #endif
 
-/* ---- requests
- * --------------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 #define ROUTES_MAX 512 /* the last one stands for requests that no route matched */
 
@@ -128,9 +127,7 @@ static void add_requests(struct buf *b)
     }
 }
 
-/* ---- the store
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the store ---- */
 
 static void add_one(struct buf *b, const char *name, const char *type, const char *help,
                     double value)
@@ -164,9 +161,7 @@ static void add_store(struct buf *b, struct api *api, struct db_conn *reader)
     }
 }
 
-/* ---- agents
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- agents ---- */
 
 struct agent_row {
     struct agent_entry entry;
@@ -329,8 +324,7 @@ static void add_feed(struct buf *b, struct agent_registry *r)
             (double)c.points_dropped);
 }
 
-/* ---- the process
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the process ---- */
 
 static void add_process(struct buf *b)
 {

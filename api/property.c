@@ -25,8 +25,7 @@
 static const char invalid[] = "InvalidValueReceived";
 static const char bad_shape[] = "InvalidRequestContent";
 
-/* ---- names, paths, values
- * ------------------------------------------------------------------------------- */
+/* ---- names, paths, values ---- */
 
 static void join(const char *path, const char *name, char out[static PATH_MAX_LEN])
 {
@@ -173,8 +172,7 @@ static size_t characters(const char *text)
     return count;
 }
 
-/* ---- what is wrong with a value
- * --------------------------------------------------------------------------- */
+/* ---- what is wrong with a value ---- */
 
 /* Says of a value what it must be; always false. */
 __attribute__((format(printf, 4, 5))) static bool
@@ -334,8 +332,7 @@ static bool read_map(const char *path, const json_t *value, struct arm_error *er
     return true;
 }
 
-/* ---- reading a request
- * -------------------------------------------------------------------------------------- */
+/* ---- reading a request ---- */
 
 static bool read_value(const struct property *p, const char *path, json_t **value,
                        const char *version, struct arm_error *error);
@@ -515,8 +512,7 @@ bool property_drop_fixed(const struct property *table, const char *path, json_t 
     return true;
 }
 
-/* ---- PUT, PATCH, GET
- * ------------------------------------------------------------------------------------------ */
+/* ---- PUT, PATCH, GET ---- */
 
 static bool unchangeable(struct arm_error *error, const char *path, const char *how)
 {

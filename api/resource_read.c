@@ -28,9 +28,7 @@ const struct resource_type *resource_type_find(const char *name)
     return NULL;
 }
 
-/* ---- names
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
 const char *resource_path_of(const char *id)
 {
@@ -90,8 +88,7 @@ char *location_normalise(const char *text)
     return out;
 }
 
-/* ---- how it looks
- * ------------------------------------------------------------------------------------------- */
+/* ---- how it looks ---- */
 
 json_t *resource_render(struct db_conn *c, const struct db_resource *r, const char *version)
 {
@@ -118,8 +115,7 @@ json_t *resource_render(struct db_conn *c, const struct db_resource *r, const ch
     return shown;
 }
 
-/* ---- what is not there
- * -------------------------------------------------------------------------------------- */
+/* ---- what is not there ---- */
 
 /* Says which of a resource's ancestors, or that it itself, is missing. */
 int resource_not_found(struct db_conn *c, const struct arm_call *call,
@@ -172,9 +168,7 @@ void resource_get(struct arm_call *call, const struct resource_type *type)
     db_resource_clear(&r);
 }
 
-/* ---- lists
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- lists ---- */
 
 struct listing {
     struct db_conn *reader;

@@ -42,8 +42,7 @@ static void write_free(void *state)
     free(s);
 }
 
-/* ---- what is there
- * ------------------------------------------------------------------------------------------ */
+/* ---- what is there ---- */
 
 /* The group of the path; a PUT of a top-level resource makes a missing one. */
 static int settle_group(struct resource_write *w)
@@ -189,8 +188,7 @@ static int check_state(struct resource_write *w)
     return REFUSED;
 }
 
-/* ---- what it becomes
- * ---------------------------------------------------------------------------------------- */
+/* ---- what it becomes ---- */
 
 static int settle_location(struct resource_write *w)
 {
@@ -276,8 +274,7 @@ static int make_document(struct resource_write *w)
     return 0;
 }
 
-/* ---- storing it
- * --------------------------------------------------------------------------------------------- */
+/* ---- storing it ---- */
 
 static void stamp(struct resource_write *w)
 {
@@ -426,8 +423,7 @@ static void write_done(void *arg, int result)
     arm_reply(call, w->status, body);
 }
 
-/* ---- the handlers
- * ------------------------------------------------------------------------------------------- */
+/* ---- the handlers ---- */
 
 static bool name_is_good(struct arm_call *call, const struct resource_type *type)
 {

@@ -36,8 +36,7 @@ struct server {
     char *url;
 };
 
-/* ---- the state folder
- * ----------------------------------------------------------------------------------------- */
+/* ---- the state folder ---- */
 
 int server_claim_state(const char *dir)
 {
@@ -93,8 +92,7 @@ static int open_tls(struct server *s, const struct server_options *o)
     return rc;
 }
 
-/* ---- the database
- * --------------------------------------------------------------------------------------------- */
+/* ---- the database ---- */
 
 static int open_store(struct server *s, const char *dir)
 {
@@ -106,8 +104,7 @@ static int open_store(struct server *s, const char *dir)
     return rc;
 }
 
-/* ---- start and stop
- * ------------------------------------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
 static int open_port(struct server *s, const struct server_options *o)
 {

@@ -33,8 +33,7 @@ const char *resource_state(const struct db_resource *r)
     return r->failed == r->generation ? "Failed" : verbs[r->verb];
 }
 
-/* ---- what the agent is told
- * --------------------------------------------------------------------------------- */
+/* ---- what the agent is told ---- */
 
 static bool is_breakthrough(const json_t *properties)
 {
@@ -129,8 +128,7 @@ json_t *volume_agent_spec(struct db_conn *c, const struct db_resource *volume)
     return spec;
 }
 
-/* ---- what the agent reports
- * --------------------------------------------------------------------------------- */
+/* ---- what the agent reports ---- */
 
 struct report {
     struct api *api;
@@ -234,8 +232,7 @@ int volume_observed(struct api *api, struct db_conn *txn, int64_t agent, const c
     return rc;
 }
 
-/* ---- what nobody reports
- * ------------------------------------------------------------------------------------ */
+/* ---- what nobody reports ---- */
 
 struct expiry {
     struct api *api;

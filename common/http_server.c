@@ -81,8 +81,7 @@ struct http_request {
     struct MHD_Response *response;
 };
 
-/* --- counting
- * ---------------------------------------------------------------------------------------- */
+/* ---- counting ---- */
 
 static void count_out(struct http_server *server)
 {
@@ -110,8 +109,7 @@ static void count_in(struct http_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* --- the request
- * ------------------------------------------------------------------------------------- */
+/* ---- the request ---- */
 
 /* The path of "/a?b" and of the absolute form "https://host/a?b" (RFC 9112 3.2.2). */
 static const char *skip_authority(char *target)
@@ -384,8 +382,7 @@ void http_respond(struct http_request *r, unsigned status, char *body, size_t le
     count_answered(server);
 }
 
-/* --- the server
- * -------------------------------------------------------------------------------------- */
+/* ---- the server ---- */
 
 /* Paths and queries stay as they came: decoding is the router's. */
 static size_t keep_escapes(void *cls, struct MHD_Connection *connection, char *text)

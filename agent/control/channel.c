@@ -74,8 +74,7 @@ struct call_kind_info {
     call_answer *answer;
 };
 
-/* ---- the calls' contents
- * ------------------------------------------------------------------------------------------- */
+/* ---- the calls' contents ---- */
 
 static char *render_and_free(json_t *o)
 {
@@ -203,9 +202,7 @@ static const struct call_kind_info kinds[CALL_COUNT] = {
     [CALL_STATUS] = {"/agents/v1/status", CALL_TIMEOUT_S, status_body, status_answer},
 };
 
-/* ---- making a call
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- making a call ---- */
 
 static size_t take_answer(char *data, size_t size, size_t n, void *arg)
 {
@@ -277,8 +274,7 @@ static void release_body(struct call *call)
     call->busy = false;
 }
 
-/* ---- what became of it
- * --------------------------------------------------------------------------------------------- */
+/* ---- what became of it ---- */
 
 /* Why there is no answer, and what to do about it. */
 static void explain(const struct channel *c, const struct call *call, CURLcode code, char *out,
@@ -415,9 +411,7 @@ static void finish_call(struct channel *c, enum call_kind kind, CURLcode code)
         buf_free(&call->answer);
 }
 
-/* ---- the thread
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 static bool is_wanted(const struct channel *c, enum call_kind kind)
 {

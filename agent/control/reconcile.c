@@ -89,9 +89,7 @@ struct step {
     char message[MESSAGE_MAX];
 };
 
-/* ---- entries
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- entries ---- */
 
 static struct entry **bucket_of(struct reconciler *r, const struct uuid *fs_id)
 {
@@ -187,8 +185,7 @@ static bool is_news(const struct entry *e, int64_t generation, const char *messa
            e->report.generation != generation || strcmp(e->report.message, message) != 0;
 }
 
-/* ---- one step, on the applying thread without the lock
- * ------------------------------------------------------------- */
+/* ---- one step, on the applying thread without the lock ---- */
 
 static bool is_held(const struct in_addr *list, size_t count, struct in_addr address)
 {
@@ -356,8 +353,7 @@ static int step_run(struct reconciler *r, struct step *s, enum outcome *outcome)
     return rc;
 }
 
-/* ---- bookkeeping around a step, under the lock
- * --------------------------------------------------------------------- */
+/* ---- bookkeeping around a step, under the lock ---- */
 
 static struct entry *next_due(struct reconciler *r, uint64_t now_ns)
 {
@@ -443,9 +439,7 @@ static void run_entry(struct reconciler *r, struct entry *e, uint64_t now_ns)
     free(s.wanted);
 }
 
-/* ---- orphans
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- orphans ---- */
 
 struct census {
     struct reconciler *r;
@@ -487,9 +481,7 @@ static int take_census(struct reconciler *r, bool mark_missing)
     return 0;
 }
 
-/* ---- the public side
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- the public side ---- */
 
 struct reconciler *reconciler_new(const struct reconciler_config *config)
 {

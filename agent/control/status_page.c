@@ -17,9 +17,7 @@ struct status_page {
     struct http_server *http;
 };
 
-/* ---- /healthz
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- /healthz ---- */
 
 /* What is not right yet, "ok" for nothing. An agent that never was enrolled has nothing to serve
  * and takes no volume yet; one that was needs no control plane. */
@@ -50,9 +48,7 @@ static void answer_health(struct http_request *r, const struct status_sources *s
     http_respond(r, strcmp(status, "ok") == 0 ? 200 : 503, buf_take(&b), len);
 }
 
-/* ---- /metrics
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- /metrics ---- */
 
 /* A volume as it is shown: its labels and a reading of its counters. */
 struct reading {
@@ -336,9 +332,7 @@ static void answer_metrics(struct http_request *r, const struct status_sources *
     http_respond(r, 200, buf_take(&b), len);
 }
 
-/* ---- the port
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the port ---- */
 
 static void answer_text(struct http_request *r, unsigned status, const char *text)
 {

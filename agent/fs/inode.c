@@ -60,8 +60,7 @@ static struct inode **bucket_of(struct shard *s, uint64_t hash)
     return &s->bucket[hash / SHARDS % SHARD_BUCKETS];
 }
 
-/* ---- a shard's list and table, under its lock
- * ------------------------------------------------------------------------- */
+/* ---- a shard's list and table, under its lock ---- */
 
 static void list_remove(struct shard *s, struct inode *i)
 {
@@ -143,9 +142,7 @@ void inode_cache_destroy(void)
     shards = NULL;
 }
 
-/* ---- references
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- references ---- */
 
 void inode_put(struct inode *i)
 {
@@ -351,9 +348,7 @@ int inode_adopt(struct volume *v, dev_t dev, int path_fd, struct inode **out, st
     return finish(v, i, out, st);
 }
 
-/* ---- descriptors for data
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- descriptors for data ---- */
 
 int inode_data_fd(struct volume *v, struct inode *i, bool write, bool may_block)
 {
@@ -381,9 +376,7 @@ int inode_data_fd(struct volume *v, struct inode *i, bool write, bool may_block)
     return fd;
 }
 
-/* ---- syncs
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- syncs ---- */
 
 static int sync_now(struct volume *v, struct inode *i, bool folder, inode_sync_failed_fn *failed)
 {
@@ -430,9 +423,7 @@ int inode_sync(struct volume *v, struct inode *i, bool folder, inode_sync_failed
     return rc;
 }
 
-/* ---- changes
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- changes ---- */
 
 void inode_change_begin(struct inode *i, struct inode_change *change)
 {

@@ -84,8 +84,7 @@ int nfs_readlink(struct nfs_op *op)
     return 0;
 }
 
-/* ---- setting attributes
- * -------------------------------------------------------------------------------------------- */
+/* ---- setting attributes ---- */
 
 /* The object by a path that chmod(2) takes: fchmod(2) refuses O_PATH descriptors. */
 static int chmod_object(const struct inode *i, mode_t mode)

@@ -146,9 +146,7 @@ static int put_made(struct nfs_op *op)
     return 0;
 }
 
-/* ---- CREATE
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- CREATE ---- */
 
 static int openat_as_caller(struct nfs_op *op, const char *name, int flags, mode_t mode)
 {
@@ -293,9 +291,7 @@ int nfs_create(struct nfs_op *op)
     return rc != 0 ? rc : put_made(op);
 }
 
-/* ---- MKDIR, SYMLINK, MKNOD
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- MKDIR, SYMLINK, MKNOD ---- */
 
 /* Makes the name as the caller by `make`, then opens what it made. */
 typedef int make_fn(int dir_fd, const struct making *m, const void *arg);
@@ -456,9 +452,7 @@ int nfs_mknod(struct nfs_op *op)
     return make_name(op, &m, make_node, &node, 0);
 }
 
-/* ---- LINK
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- LINK ---- */
 
 int nfs_link(struct nfs_op *op)
 {

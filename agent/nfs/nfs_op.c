@@ -142,9 +142,7 @@ void nfs_change_end(struct nfs_op *op, unsigned n)
         o->have_before = false;
 }
 
-/* ---- the volume's limit
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the volume's limit ---- */
 
 _Static_assert(sizeof(struct nfs_wait) <= RPC_SCRATCH, "fits into the call");
 

@@ -108,8 +108,7 @@ int nfs_name_text(const struct nfs_name *name, char out[static NFS_MAX_NAME + 1]
 /* Room for results larger than RPC_REPLY_INLINE: 0, or NFSERR_JUKEBOX when memory is short. */
 int nfs_room(struct nfs_op *op, size_t bytes);
 
-/* ---- encoding (nfs_wire.c)
- * --------------------------------------------------------------------------------------- */
+/* ---- encoding (nfs_wire.c) ---- */
 
 #define NFS_FATTR_SIZE     84
 #define NFS_POST_ATTR_SIZE (4 + NFS_FATTR_SIZE)
@@ -131,8 +130,7 @@ struct nfs_sattr {
 };
 bool nfs_get_sattr(struct xdr_in *x, struct nfs_sattr *out);
 
-/* ---- shared between files of procedures
- * ---------------------------------------------------------------------------- */
+/* ---- shared between files of procedures ---- */
 
 /* Applies attributes to obj[n] as the caller (nfs_attr.c), between the begin and end of its change
  * and its charge. 0 or a status. */

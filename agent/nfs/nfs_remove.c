@@ -113,9 +113,7 @@ int nfs_rmdir(struct nfs_op *op)
     return remove_call(op, true);
 }
 
-/* ---- RENAME
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- RENAME ---- */
 
 /* Both names in one folder are one change of it. */
 static void begin_folders(struct nfs_op *op, bool same)

@@ -70,9 +70,7 @@ int nfs_sync_object(struct nfs_op *op, unsigned n)
     return nfs_status(error);
 }
 
-/* ---- WRITE
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- WRITE ---- */
 
 struct write_args {
     uint64_t offset;
@@ -266,9 +264,7 @@ int nfs_write(struct nfs_op *op)
     return rc;
 }
 
-/* ---- COMMIT
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- COMMIT ---- */
 
 int nfs_commit(struct nfs_op *op)
 {

@@ -101,8 +101,7 @@ _Thread_local unsigned scan_tokens;
 
 static _Atomic uint64_t next_serial = 1;
 
-/* ---- what operations tell
- * ---------------------------------------------------------------------------- */
+/* ---- what operations tell ---- */
 
 void scan_enter(struct scan *s)
 {
@@ -202,8 +201,7 @@ void scan_renamed(struct scan *s, int dir_fd, const char *name)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- the walk
- * ------------------------------------------------------------------------------------------ */
+/* ---- the walk ---- */
 
 /* Waits until every operation that runs now has ended. False when the scan is to stop. */
 static bool wait_for_operations(struct scan *s)

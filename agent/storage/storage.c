@@ -56,8 +56,7 @@ struct storage {
     struct open_volume *open;
 };
 
-/* ---- opening the store
- * ----------------------------------------------------------------------------- */
+/* ---- opening the store ---- */
 
 static const struct storage_backend *find_backend(const char *name)
 {
@@ -324,8 +323,7 @@ void storage_close(struct storage *s)
     free(s);
 }
 
-/* ---- what it says of itself
- * -------------------------------------------------------------------------- */
+/* ---- what it says of itself ---- */
 
 const struct uuid *storage_uuid(const struct storage *s)
 {
@@ -364,8 +362,7 @@ void storage_trash_stats(const struct storage *s, uint64_t *folders, uint64_t *r
     trash_stats(s->trash, folders, removed);
 }
 
-/* ---- volumes
- * ------------------------------------------------------------------------------------------- */
+/* ---- volumes ---- */
 
 static int fill_volume(struct storage *s, int folder, const struct uuid *fs_id, mode_t root_mode)
 {

@@ -57,8 +57,7 @@ uint64_t usage_charge(const struct stat *st)
     return size < blocks ? size : blocks;
 }
 
-/* ---- the journal's bounds, under u->lock
- * ------------------------------------------------------------ */
+/* ---- the journal's bounds, under u->lock ---- */
 
 static int64_t plan_chunk(int kind, int64_t need, int64_t quota)
 {
@@ -163,8 +162,7 @@ static void want_draw(struct usage *u)
         job_queue(u->keeper, &u->draw_job);
 }
 
-/* ---- reserving and settling
- * ------------------------------------------------------------------------- */
+/* ---- reserving and settling ---- */
 
 /* Books `amount` when the ceiling allows. */
 static bool take(struct usage *u, int kind, int64_t amount)
@@ -318,8 +316,7 @@ void usage_get(const struct usage *u, struct usage_stats *out)
     out->scanning = u->estimated;
 }
 
-/* ---- opening, closing, changing
- * ---------------------------------------------------------------------- */
+/* ---- opening, closing, changing ---- */
 
 void usage_resize(struct usage *u, uint64_t quota_bytes, uint64_t max_files)
 {

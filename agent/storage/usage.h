@@ -72,8 +72,7 @@ int usage_keep_root_mode(struct usage *u, uint32_t mode);
 void usage_scanned(struct usage *u, const int64_t found[USAGE_KINDS],
                    const int64_t start[USAGE_KINDS]);
 
-/* ---- scan.c
- * --------------------------------------------------------------------------------------- */
+/* ---- scan.c ---- */
 
 /* Makes the scan of a usage that nothing changes yet, and queues it. 0 or -errno. */
 int scan_start(struct usage *u, int root);

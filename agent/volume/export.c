@@ -39,8 +39,7 @@ struct export_policy {
     struct net *nets;
 };
 
-/* ---- compiling
- * ------------------------------------------------------------------------------------------ */
+/* ---- compiling ---- */
 
 struct compiler {
     struct export_policy *policy;
@@ -295,8 +294,7 @@ void export_each_name(const struct volume_spec *spec, export_name_fn *each, void
             for_clients(spec->rules[i].clients, find_name, &f);
 }
 
-/* ---- matching
- * ---------------------------------------------------------------------------------------------- */
+/* ---- matching ---- */
 
 struct export_access export_match(const struct export_policy *p, struct in_addr client)
 {
@@ -311,8 +309,7 @@ struct export_access export_match(const struct export_policy *p, struct in_addr 
     return (struct export_access){0};
 }
 
-/* ---- publishing
- * --------------------------------------------------------------------------------------------- */
+/* ---- publishing ---- */
 
 /* A thread's announcement. Never freed: a thread that ends leaves its record to the next. */
 struct hazard {

@@ -52,9 +52,7 @@ struct volume_table {
 
 struct volume_table *volume_table;
 
-/* ---- specs
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- specs ---- */
 
 void volume_spec_clear(struct volume_spec *spec)
 {
@@ -77,9 +75,7 @@ void volume_spec_copy(struct volume_spec *to, const struct volume_spec *from)
         to->rules[i].clients = copy_text(from->rules[i].clients);
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 /* Ids are random; the table's size is what limits it. */
 static struct volume **bucket(const struct volume_table *t, const struct uuid *fs_id)
@@ -234,8 +230,7 @@ struct volume **volume_list(struct volume_table *t, size_t *count)
     return list;
 }
 
-/* ---- finding by endpoint and path
- * ------------------------------------------------------------------------------ */
+/* ---- finding by endpoint and path ---- */
 
 static const char *skip_slashes(const char *p)
 {
@@ -334,8 +329,7 @@ void volume_get_spec(const struct volume *v, struct volume_spec *out)
     pthread_mutex_unlock(&p->spec_lock);
 }
 
-/* ---- the table's life
- * -------------------------------------------------------------------------------------------- */
+/* ---- the table's life ---- */
 
 static size_t lookup_name(void *arg, const char *name, struct in_addr *out, size_t max)
 {
@@ -431,9 +425,7 @@ void volume_table_free(struct volume_table *t)
     free(t);
 }
 
-/* ---- applying
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- applying ---- */
 
 struct report {
     char *message;
@@ -715,9 +707,7 @@ int volume_retire(struct volume_table *t, const struct uuid *fs_id)
     return v ? 0 : -ENOENT;
 }
 
-/* ---- counters
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- counters ---- */
 
 /* A slot is its thread's own but for the first, which all foreign threads share. */
 static void add(_Atomic uint64_t *counter, uint64_t value, unsigned slot)

@@ -141,8 +141,7 @@ Test(scan, closing_stops_it_and_the_next_opening_scans_again)
     storage_close(s);
 }
 
-/* ---- beside a service
- * ----------------------------------------------------------------------------------- */
+/* ---- beside a service ---- */
 
 /*
  * A small service: threads that create, write, truncate, link, remove, rename within and across
@@ -456,8 +455,7 @@ Test(scan, figures_are_exact_beside_a_service_that_changes_everything, .timeout 
     }
 }
 
-/* ---- the set
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the set ---- */
 
 Test(inoset, holds_what_was_added_and_nothing_else)
 {

@@ -68,8 +68,7 @@ static int volumes_in(struct storage *s)
     return n;
 }
 
-/* ---- the store
- * ------------------------------------------------------------------------------------------- */
+/* ---- the store ---- */
 
 Test(storage, empty_or_absent_folder_becomes_a_store_that_keeps_its_uuid)
 {
@@ -162,9 +161,7 @@ Test(storage, space_is_that_of_the_disk)
     storage_close(s);
 }
 
-/* ---- volumes
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- volumes ---- */
 
 Test(storage, new_volume_has_a_root_of_the_given_mode_owned_by_root)
 {
@@ -241,9 +238,7 @@ Test(storage, what_is_no_volume_is_not_listed)
     storage_close(s);
 }
 
-/* ---- crashes
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- crashes ---- */
 
 static int check_volume(const struct uuid *fs_id, void *arg)
 {
@@ -300,9 +295,7 @@ Test(storage, killed_between_creating_and_deleting_leaves_whole_volumes_only, .t
     }
 }
 
-/* ---- a full disk
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- a full disk ---- */
 
 /* A file system of 8 MiB of its own, in a mount namespace of the test's process. */
 static bool mount_small(void)
@@ -349,9 +342,7 @@ Test(storage, full_disk_fails_a_creation_whole_and_heals)
     free(ballast);
 }
 
-/* ---- the trash
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the trash ---- */
 
 static void fill_wide(int root, int files)
 {

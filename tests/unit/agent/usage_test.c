@@ -186,8 +186,7 @@ Test(usage, lowered_quota_is_live_and_lets_only_shrink)
     cr_assert_eq(usage_reserve(v->usage, 1, 0, true), -EDQUOT);
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 #define RACERS 6
 
@@ -274,8 +273,7 @@ Test(usage, quota_is_not_passed_while_it_changes, .timeout = 60)
     cr_assert_eq(usage_of(race.volume).used_bytes, (uint64_t)race.truth);
 }
 
-/* ---- restarts
- * ------------------------------------------------------------------------------------------- */
+/* ---- restarts ---- */
 
 Test(usage, clean_close_keeps_the_exact_figures)
 {

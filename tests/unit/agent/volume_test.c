@@ -108,9 +108,7 @@ static void set_clients(struct volume_spec *spec, size_t rule, const char *clien
     spec->rules[rule].clients = xstrdup(clients);
 }
 
-/* ---- life
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 Test(volume, applying_twice_changes_nothing)
 {
@@ -323,9 +321,7 @@ Test(volume, root_mode_is_given_only_when_the_specs_has_changed)
     volume_put(v);
 }
 
-/* ---- exports
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- exports ---- */
 
 static void expect_export(const char *endpoint, const char *path, const struct volume *want,
                           const char *rest)
@@ -419,9 +415,7 @@ Test(volume, many_are_found_and_listed_in_order)
     free(list);
 }
 
-/* ---- policies
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- policies ---- */
 
 /* Rules as "index:clients:flags", flags of r(ead only) w(rite) R(oot) C(hown restricted) 3 (NFSv3).
  */
@@ -540,9 +534,7 @@ Test(export, rule_index_twice_is_refused)
     cr_assert_str_eq(message, "rule 2 is there twice");
 }
 
-/* ---- host names
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- host names ---- */
 
 struct expected {
     struct volume *volume;
@@ -595,9 +587,7 @@ Test(volume, second_volume_with_the_same_host_name_knows_it_at_once)
     volume_put(second);
 }
 
-/* ---- many threads
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- many threads ---- */
 
 static atomic_bool stop_readers;
 

@@ -56,9 +56,7 @@ static char *new_token(void)
     return strdup(answer_text("token"));
 }
 
-/* ---- enrolment
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- enrolment ---- */
 
 Test(enrolment, a_lost_answer_is_harmless)
 {
@@ -184,9 +182,7 @@ Test(channel, hostile_enrolment_is_refused_by_member)
     json_decref(good);
 }
 
-/* ---- polls
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- polls ---- */
 
 static int poll_for(const char *credential, const char *cursor, int wait)
 {
@@ -442,9 +438,7 @@ Test(channel, hostile_observations_are_refused)
     }
 }
 
-/* ---- status
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- status ---- */
 
 static int status(const char *more)
 {
@@ -512,8 +506,7 @@ Test(channel, hostile_batches_are_refused)
     cr_assert_eq(plane_call("POST", "/agents/v1/status", CREDENTIAL_A, "{\"version\":\"1\"}"), 400);
 }
 
-/* ---- liveness, administration
- * --------------------------------------------------------------------------------------- */
+/* ---- liveness, administration ---- */
 
 Test(channel, an_agent_is_live_for_45_seconds_after_its_last_contact)
 {

@@ -65,9 +65,7 @@ static size_t find_key(size_t from, size_t depth, const char *key)
     return SIZE_MAX;
 }
 
-/* ---- calls
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 struct call {
     char path[PATH_WIDTH], method[8], operation[80];
@@ -116,9 +114,7 @@ Test(contract, has_every_route_and_no_other)
     free(calls);
 }
 
-/* ---- schemas
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- schemas ---- */
 
 /* The first line of a schema's properties. */
 static size_t find_properties(const char *schema)

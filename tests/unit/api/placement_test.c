@@ -6,8 +6,7 @@
 
 #include "api/address_list.h"
 
-/* ---- the choice
- * ----------------------------------------------------------------------------------------- */
+/* ---- the choice ---- */
 
 static const struct placement_wish east = {.location = "eastus", .zone = ""};
 static const struct placement_wish east1 = {.location = "eastus", .zone = "1"};
@@ -129,8 +128,7 @@ Test(placement, says_that_all_are_draining)
     refused(c, 1, &east, "draining");
 }
 
-/* ---- addresses
- * ------------------------------------------------------------------------------------------ */
+/* ---- addresses ---- */
 
 Test(addresses, a_prefix_leaves_out_its_edges)
 {

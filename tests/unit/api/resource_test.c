@@ -23,8 +23,7 @@ static double number(const char *name)
 
 TestSuite(resource, .init = arm_setup, .fini = plane_stop, .timeout = 60);
 
-/* ---- states and operations
- * ------------------------------------------------------------------------------------ */
+/* ---- states and operations ---- */
 
 Test(resource, a_volume_is_succeeded_once_its_agent_serves_it)
 {
@@ -179,9 +178,7 @@ Test(resource, accounts_and_pools_are_succeeded_at_once)
     cr_assert_eq(arm_delete(ACCOUNTS "/a"), 204);
 }
 
-/* ---- conditions
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- conditions ---- */
 
 Test(resource, conditions_are_those_of_the_table)
 {
@@ -212,9 +209,7 @@ Test(resource, conditions_are_those_of_the_table)
     }
 }
 
-/* ---- deleting
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- deleting ---- */
 
 Test(resource, a_volume_goes_when_its_agent_says_so)
 {
@@ -286,9 +281,7 @@ Test(resource, a_group_goes_with_all_that_is_in_it)
     ASSERT_TEXT("error.code", "ResourceGroupNotFound");
 }
 
-/* ---- pools
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- pools ---- */
 
 Test(resource, conversion_to_manual_keeps_each_volumes_throughput)
 {
@@ -374,8 +367,7 @@ Test(resource, decimal_fractions_fill_a_pool_to_the_brim)
     cr_assert_eq(number("throughputMibps"), 6.4);
 }
 
-/* ---- lists and versions
- * ---------------------------------------------------------------------------------------- */
+/* ---- lists and versions ---- */
 
 Test(resource, lists_come_in_pages_that_join_to_the_whole)
 {
@@ -432,9 +424,7 @@ Test(resource, what_was_committed_is_there_after_a_restart)
     ASSERT_TEXT(STATE, "Succeeded");
 }
 
-/* ---- time-outs
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- time-outs ---- */
 
 static void short_setup(void)
 {
