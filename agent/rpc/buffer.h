@@ -55,6 +55,11 @@ static inline size_t pool_used(const struct buffer_pool *pool)
 }
 /* True when no new work should be taken in; `relieved` will then be called once it may. */
 bool pool_tight(struct buffer_pool *pool);
+/* True from when somebody found the pool tight until `relieved`. */
+static inline bool pool_awaited(const struct buffer_pool *pool)
+{
+    return atomic_load(&pool->waiting);
+}
 
 /* A buffer of at least `size` bytes; NULL when size > RBUF_MAX, memory is out, or, unless `forced`,
  * the hard bound is reached. Forced is for what was already taken in. */

@@ -19,6 +19,9 @@
 #include <unistd.h>
 
 #include "agent/rpc/internal.h"
+#include "common/clock.h"
+
+#define SHORT_PATIENCE_NS (2 * NS_PER_S)
 
 static void deadline_clear(struct rpc_conn *c, enum conn_deadline which)
 {
@@ -257,6 +260,9 @@ static void conn_receive(struct rpc_conn *c)
 
     if (space + head == 0) {
         c->starved = true;
+        /* Those whose connections hold the memory have less patience from now on. */
+        for (unsigned i = 0; i < w->server->nworkers; i++)
+            worker_wake(&w->server->workers[i]);
         return;
     }
     iov[0] = (struct iovec){.iov_base = where, .iov_len = space};
@@ -373,26 +379,37 @@ void conn_adopt(struct worker *w, struct inbox_item *item)
         conn_close(c);
 }
 
+/* How long half a record or an untaken reply may hold its memory: shorter while others wait for it,
+ * so that clients that only begin to speak cannot silence the rest. */
+static uint64_t patience(const struct worker *w)
+{
+    return w->server->partial_ns > SHORT_PATIENCE_NS && pool_awaited(&w->server->pool)
+               ? SHORT_PATIENCE_NS
+               : w->server->partial_ns;
+}
+
 uint64_t conn_next_deadline(const struct worker *w)
 {
-    uint64_t first = UINT64_MAX;
+    uint64_t first = UINT64_MAX, wait_ns = patience(w);
 
     for (enum conn_deadline d = 0; d < CONN_DEADLINES; d++) {
         const struct rpc_conn *c = w->deadlines[d].first;
 
-        if (c != NULL && c->deadline[d].since_ns + w->server->partial_ns < first)
-            first = c->deadline[d].since_ns + w->server->partial_ns;
+        if (c != NULL && c->deadline[d].since_ns + wait_ns < first)
+            first = c->deadline[d].since_ns + wait_ns;
     }
     return first;
 }
 
 void conn_expire(struct worker *w)
 {
+    uint64_t wait_ns = patience(w);
+
     for (enum conn_deadline d = 0; d < CONN_DEADLINES; d++) {
         struct rpc_conn *c;
 
         while ((c = w->deadlines[d].first) != NULL &&
-               c->deadline[d].since_ns + w->server->partial_ns <= w->now_ns) {
+               c->deadline[d].since_ns + wait_ns <= w->now_ns) {
             count(&w->counters.closed_idle, 1);
             conn_close(c);
         }

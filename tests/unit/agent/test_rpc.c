@@ -869,6 +869,28 @@ Test(rpc_bounds, over_its_memory_the_server_reads_no_more_and_heals)
     free(record);
 }
 
+/* A mark of four bytes is enough to have memory kept for a whole record. */
+Test(rpc_bounds, half_sent_records_silence_others_for_seconds_only)
+{
+    uint8_t msg[64], mark[4];
+    int hog[12], fd;
+
+    start_with((struct rpc_server_config){.workers = 2, .io_threads = 1, .max_memory = 8u << 20});
+    fd = dial();
+    expect_alive(fd);
+    peer_put_u32(mark, 0x80000000u | RPC_MAX_RECORD);
+    for (int i = 0; i < 12; i++) {
+        hog[i] = dial();
+        peer_send(hog[i], mark, sizeof(mark));
+    }
+    await(s.memory >= 7u << 20);
+    peer_send(fd, msg, peer_call(msg, 1, PROG, 3, PROC_NULL, NULL, 0));
+    cr_assert_eq(peer_reply(fd, msg, sizeof(msg)), 24, "within the 10 s of the socket, not 60");
+    for (int i = 0; i < 12; i++)
+        close(hog[i]);
+    await(s.memory == 0);
+}
+
 Test(rpc_bounds, many_slow_writers_leave_memory_for_others)
 {
     uint8_t *record = calloc(1, 300000), *args = calloc(1, 262144);
