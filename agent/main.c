@@ -29,12 +29,14 @@
 #include "common/log.h"
 #include "common/notify.h"
 
-#define DRAIN_S  5    /* what runs may end within it at a stop */
-#define FLUSH_MS 1000 /* for the last report to the control plane */
+#define DRAIN_S         5    /* what runs may end within it at a stop */
+#define FLUSH_MS        1000 /* for the last report to the control plane */
+#define MAX_CONNECTIONS 4096
 
 /* The parts of the running program; NULL what is not started (yet, or any more). */
 struct agent {
     struct agent_config config;
+    uint64_t files; /* that may be open */
     struct identity identity;
     struct storage *storage;
     pthread_mutex_t server_lock; /* of the pointer, for those who read the counters during a stop */
@@ -148,7 +150,13 @@ static void open_transport(struct agent *a)
 {
     static const struct endpoint_ops ops = {endpoint_listen, endpoint_unlisten, netif_has,
                                             netif_add, netif_remove};
-    struct rpc_server_config server = {.workers = a->config.workers, .programs = all_programs};
+    /* Where descriptors are few, connections take no more than a quarter: the cache of open objects
+     * has half, and what is neither must not run out. */
+    struct rpc_server_config server = {.workers = a->config.workers,
+                                       .max_connections = a->files / 4 < MAX_CONNECTIONS
+                                                              ? (unsigned)(a->files / 4)
+                                                              : MAX_CONNECTIONS,
+                                       .programs = all_programs};
     struct endpoints_config endpoints = {.allowed = &a->config.endpoints,
                                          .interface = a->config.interface,
                                          .state_dir = a->config.state,
@@ -255,8 +263,8 @@ int main(int argc, char **argv)
     config_parse(argc, argv, &agent.config);
     umask(0); /* modes are the clients' business */
     block_signals(&signals);
-    sandbox_raise_files();
-    if (sandbox_drop(agent.config.interface != NULL) != 0)
+    agent.files = sandbox_raise_files();
+    if (agent.files == 0 || sandbox_drop(agent.config.interface != NULL) != 0)
         return EXIT_FAILURE;
     open_disk(&agent);
     open_transport(&agent);

@@ -16,8 +16,9 @@
 
 #define FILES_WANTED 1048576
 #define FILES_ENOUGH 65536
+#define FILES_LEAST  512
 
-void sandbox_raise_files(void)
+static void raise_files(void)
 {
     struct rlimit limit;
     char text[32] = "";
@@ -43,6 +44,20 @@ void sandbox_raise_files(void)
             log_warn("only %llu files may be open at a time; raise the hard limit (LimitNOFILE=)",
                      (unsigned long long)limit.rlim_cur);
     }
+}
+
+uint64_t sandbox_raise_files(void)
+{
+    struct rlimit limit = {0};
+
+    raise_files();
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < FILES_LEAST) {
+        log_error("%llu files may be open at a time, %d are needed; raise the hard limit "
+                  "(LimitNOFILE=)",
+                  (unsigned long long)limit.rlim_cur, FILES_LEAST);
+        return 0;
+    }
+    return limit.rlim_cur;
 }
 
 /* Each with what it is for. */

@@ -3,10 +3,12 @@
 #define AGENT_SANDBOX_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Raises the limit of open files to what the kernel allows, at most 1,048,576; warns when that is
- * too few for many clients. Before sandbox_drop. */
-void sandbox_raise_files(void);
+ * too few for many clients. Before sandbox_drop. How many there may be, 0 when too few to serve
+ * with, logged. */
+uint64_t sandbox_raise_files(void);
 
 /* Drops every capability but those that serving files as other users needs (and CAP_NET_ADMIN when
  * `add_addresses`), for good: out of the bounding set too, and no program that is started gets

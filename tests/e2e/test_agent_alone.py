@@ -1,4 +1,5 @@
 """The agent against a scripted control plane: what it does with lost answers, nonsense, and none at all (D1, D2)."""
+import contextlib
 import json
 import os
 import random
@@ -346,6 +347,36 @@ class AgentAlone(unittest.TestCase):
         second.spawn()
         self.assertEqual(second.child.wait(20), 1)
         self.assertIn("in use by another agent", second.output())
+
+    def limit_files(self, count):
+        """As in a container that may not raise its limit."""
+        self.agent.arguments = ["setpriv", "--bounding-set", "-sys_resource", "prlimit", f"--nofile={count}:{count}",
+                                *self.agent.arguments]
+
+    def test_neither_files_nor_connections_take_all_descriptors(self):
+        self.limit_files(512)
+        self.agent.start()
+        volume = spec("vol1", self.agent.address())
+        self.serve(volume)
+        with self.mount(volume) as v, contextlib.ExitStack() as crowd:
+            for n in range(400):
+                v.write(v.create(v.root, f"f{n}"), 0, b"x")
+            for _ in range(600):
+                s = crowd.enter_context(socket.socket())
+                s.connect((self.agent.address(), self.agent.nfs_port))
+            for n in range(100):
+                v.write(v.create(v.root, f"g{n}"), 0, b"x")
+            self.assertEqual(self.agent.page("/healthz")[0], 200)
+            crowd.close()
+            cluster.await_true("room again", lambda: self.agent.metric("spillway_agent_connections") < 100)
+            with self.mount(volume) as other:
+                self.assertEqual(len(other.readdir(other.root)), 500)
+
+    def test_too_few_descriptors_are_refused_by_name(self):
+        self.limit_files(100)
+        self.agent.spawn()
+        self.assertEqual(self.agent.child.wait(20), 1)
+        self.assertIn("100 files may be open at a time, 512 are needed", self.agent.output())
 
     def test_sigterm_ends_it_well(self):
         self.agent.start()
