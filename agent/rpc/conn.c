@@ -78,6 +78,12 @@ static void drop_output(struct rpc_conn *c)
     c->out_bytes = 0;
 }
 
+static void wake_all(struct rpc_server *server)
+{
+    for (unsigned i = 0; i < server->nworkers; i++)
+        worker_wake(&server->workers[i]);
+}
+
 /* Ends a connection; what its calls still do is thrown away as it comes back. */
 void conn_close(struct rpc_conn *c)
 {
@@ -103,7 +109,9 @@ void conn_close(struct rpc_conn *c)
         next = call->next;
         call_cancel(call);
     }
-    atomic_fetch_sub(&w->server->connections, 1);
+    /* Workers that are to end wait for the last one, whose this may be. */
+    if (atomic_fetch_sub(&w->server->connections, 1) == 1)
+        wake_all(w->server);
     if (c->refs == 0)
         bury(c);
 }
@@ -261,8 +269,7 @@ static void conn_receive(struct rpc_conn *c)
     if (space + head == 0) {
         c->starved = true;
         /* Those whose connections hold the memory have less patience from now on. */
-        for (unsigned i = 0; i < w->server->nworkers; i++)
-            worker_wake(&w->server->workers[i]);
+        wake_all(w->server);
         return;
     }
     iov[0] = (struct iovec){.iov_base = where, .iov_len = space};

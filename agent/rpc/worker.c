@@ -163,6 +163,13 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Not before the last connection of all workers: what waits at a limit on one may need another's
+ * timer. */
+static bool is_done(const struct worker *w)
+{
+    return w->draining && w->nalive == 0 && atomic_load(&w->server->connections) == 0;
+}
+
 static int wait_events(struct worker *w, struct epoll_event *events)
 {
     uint64_t due = earlier(conn_next_deadline(w), listener_next_retry(w));
@@ -173,7 +180,7 @@ static int wait_events(struct worker *w, struct epoll_event *events)
         due = earlier(due, w->drain_until_ns);
     atomic_store(&w->sleeping, true);
     due = earlier(due, atomic_load(&w->timers.next_ns));
-    if (atomic_load(&w->inbox) != NULL || atomic_load(&w->relieved))
+    if (atomic_load(&w->inbox) != NULL || atomic_load(&w->relieved) || is_done(w))
         due = 0;
     if (due != UINT64_MAX) {
         uint64_t now = due == 0 ? 0 : clock_mono_ns();
@@ -222,7 +229,7 @@ void *worker_main(void *arg)
     prctl(PR_SET_NAME, "rpc-worker");
     rpc_thread_enter(w, 1 + w->index);
     pool_thread_start(&w->server->pool);
-    while (!w->draining || w->nalive > 0)
+    while (!is_done(w))
         turn(w);
     call_cache_drain(w);
     pool_thread_end();

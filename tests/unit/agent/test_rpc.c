@@ -795,6 +795,29 @@ Test(rpc, stop_gives_up_parked_calls_after_its_time)
 
 TestSuite(rpc_bounds, .fini = stop, .timeout = 60);
 
+/* The timer of a limit may be another worker's than the connection's. */
+Test(rpc_bounds, stop_answers_what_becomes_due_meanwhile)
+{
+    uint8_t msg[64];
+    uint64_t began;
+    int fd;
+
+    start_with((struct rpc_server_config){.workers = 16, .io_threads = 1});
+    limit = throttle_new(1000, &rpc_throttle_owner);
+    fd = dial();
+    call_u32(fd, 1, PROC_LIMITED, 300, 1);
+    call_u32(fd, 2, PROC_LIMITED, 1000, 2);
+    await(s.calls == 2);
+    began = clock_mono_ns();
+    rpc_server_stop(server, 5);
+    server = NULL;
+    cr_assert_lt(clock_mono_ns() - began, 2 * NS_PER_S);
+    cr_assert_eq(peer_reply(fd, msg, sizeof(msg)), 28);
+    cr_assert_eq(peer_reply(fd, msg, sizeof(msg)), 28);
+    cr_assert_eq(peer_u32(msg), 2);
+    cr_assert(peer_closed(fd));
+}
+
 Test(rpc_bounds, a_half_sent_record_is_given_up_and_an_idle_connection_kept)
 {
     uint8_t msg[64];
