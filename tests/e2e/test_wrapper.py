@@ -284,10 +284,9 @@ class Commands(WrapperCase):
         other = self.cluster.add_agent()
         other.start()
         names = {a["name"] for a in self.json_of("agent", "list")}
-        self.assertEqual(len(names), 2)
-        mine, = (a["name"] for a in self.json_of("agent", "list") if a["volumes"] == 0)
+        self.assertEqual(names, {self.cluster.agent.name, other.name})
         self.assertEqual(other.stop(), 0)
-        self.run_it("agent", "remove", "-n", mine)
+        self.run_it("agent", "remove", "-n", other.name)
         self.assertEqual(len(self.json_of("agent", "list")), 1)
 
     # ---- metrics ----
