@@ -50,7 +50,8 @@ struct entry {
     char *wanted; /* the spec to come to, NULL: nothing to do */
     int64_t generation;
     uint64_t wanted_serial;
-    bool retire; /* no spec speaks of it any more */
+    bool deletes; /* `wanted` is a deletion */
+    bool retire;  /* no spec speaks of it any more */
     unsigned attempts;
     uint64_t retry_ns;
     uint64_t seen; /* the last full list it was in */
@@ -129,12 +130,19 @@ static void unplace(struct reconciler *r, struct entry *e)
     e->place = PLACE_NONE;
 }
 
+/* What takes a volume away comes before all that serves one: a new volume may have the path and
+ * address of one that was deleted by force. */
 static void enqueue(struct reconciler *r, struct entry *e)
 {
-    if (e->place == PLACE_QUEUE)
+    bool first = e->deletes || e->retire;
+
+    if (e->place == PLACE_QUEUE && !first)
         return;
     unplace(r, e);
-    TAILQ_INSERT_TAIL(&r->queue, e, link);
+    if (first)
+        TAILQ_INSERT_HEAD(&r->queue, e, link);
+    else
+        TAILQ_INSERT_TAIL(&r->queue, e, link);
     e->place = PLACE_QUEUE;
 }
 
@@ -500,10 +508,11 @@ struct reconciler *reconciler_new(const struct reconciler_config *config)
     return r;
 }
 
-static void want(struct reconciler *r, struct entry *e, char *text, int64_t generation)
+static void want(struct reconciler *r, struct entry *e, const json_t *spec, int64_t generation)
 {
     free(e->wanted);
-    e->wanted = text;
+    e->wanted = json_render(spec);
+    e->deletes = json_get_bool(spec, "deleted", false);
     e->generation = generation;
     e->wanted_serial = ++r->serial;
     e->retire = false;
@@ -531,7 +540,7 @@ static int restore_one(const struct uuid *fs_id, const char *spec, size_t len, i
         e->saved = xstrndup(spec, len);
         e->marked = json_get_bool(json, "deleted", false);
         e->missing = !e->marked;
-        want(r, e, xstrndup(spec, len), generation);
+        want(r, e, json, generation);
     } else {
         e->saved = xstrdup("");
         log_error("volume %s: its record in the state folder is damaged (%s); not served until the "
@@ -708,7 +717,7 @@ void reconciler_offer(struct reconciler *r, const json_t *volumes, bool full)
         }
         e = get_entry(r, &fs_id);
         e->seen = r->full_lists;
-        want(r, e, json_render(spec), generation);
+        want(r, e, spec, generation);
     }
     if (full && all_told)
         retire_unseen(r);

@@ -22,6 +22,8 @@ static struct {
     unsigned listening; /* addresses */
     int apply_error, listen_error;
     unsigned applies, creations, wakes;
+    char order[64];          /* what was done, as "+1 -2 ~3 ": served, deleted, retired */
+    void (*meanwhile)(void); /* happens once, while a spec is being applied */
     char dir[64];
 } world;
 
@@ -30,13 +32,25 @@ static struct desired *desired;
 static struct endpoints *endpoints;
 static struct reconciler *r;
 
+static void note(char what, unsigned n)
+{
+    size_t used = strlen(world.order);
+
+    snprintf(world.order + used, sizeof(world.order) - used, "%c%u ", what, n);
+}
+
 static int world_apply(void *arg, const struct volume_spec *spec, char *message, size_t size)
 {
     unsigned n = spec->fs_id.b[15];
+    void (*meanwhile)(void) = world.meanwhile;
 
     (void)arg;
     cr_assert_lt(n, VOLUMES);
     world.applies++;
+    note(spec->deleted ? '-' : '+', n);
+    world.meanwhile = NULL;
+    if (meanwhile)
+        meanwhile();
     if (world.apply_error != 0) {
         snprintf(message, size, "simulated");
         return world.apply_error;
@@ -56,6 +70,7 @@ static int world_apply(void *arg, const struct volume_spec *spec, char *message,
 static int world_retire(void *arg, const struct uuid *fs_id)
 {
     (void)arg;
+    note('~', fs_id->b[15]);
     world.served[fs_id->b[15]] = false;
     return 0;
 }
@@ -413,6 +428,53 @@ Test(reconcile, what_a_full_list_lacks_is_kept_and_not_served)
     settle();
     cr_expect(world.served[1], "until a spec speaks of it again");
     cr_expect_eq(stats().orphans, 0);
+}
+
+/* A new volume may have the path and address of one that goes: that one must go first, whatever
+ * the order in which they are named. */
+Test(reconcile, what_goes_makes_room_for_what_comes)
+{
+    offer(json_pack("[o, o]", spec(1, 1, 100), spec(2, 1, 100)), true);
+    settle();
+    world.order[0] = '\0';
+    offer(json_pack("[o, o, o]", spec(3, 1, 100), spec(2, 1, 100), deletion(1, 2)), true);
+    settle();
+    cr_expect_str_eq(world.order, "-1 +3 ");
+    world.order[0] = '\0';
+    offer(json_pack("[o, o]", spec(4, 1, 100), spec(3, 1, 100)), true);
+    settle();
+    cr_expect_str_eq(world.order, "~2 +4 ", "also what is only no longer served");
+    world.order[0] = '\0';
+    offer(json_pack("[o, o]", spec(5, 1, 100), spec(4, 2, 200)), false);
+    offer(json_pack("[o]", deletion(4, 3)), false);
+    settle();
+    cr_expect_str_eq(world.order, "-4 +5 ", "also when it waits behind the new one already");
+}
+
+static void delete_1_for_2(void)
+{
+    offer(json_pack("[o, o]", deletion(1, 2), spec(2, 1, 100)), false);
+}
+
+static void lose_1_for_2(void)
+{
+    offer(json_pack("[o]", spec(2, 1, 100)), true);
+}
+
+Test(reconcile, what_goes_while_it_is_being_applied_makes_room_too)
+{
+    world.meanwhile = delete_1_for_2;
+    offer(json_pack("[o]", spec(1, 1, 100)), false);
+    settle();
+    cr_expect_str_eq(world.order, "+1 -1 +2 ");
+}
+
+Test(reconcile, what_is_lost_while_it_is_being_applied_makes_room_too)
+{
+    world.meanwhile = lose_1_for_2;
+    offer(json_pack("[o]", spec(1, 1, 100)), false);
+    settle();
+    cr_expect_str_eq(world.order, "+1 ~1 +2 ");
 }
 
 Test(reconcile, a_partial_list_retires_nothing)
