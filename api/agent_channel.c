@@ -278,14 +278,32 @@ static int observed_run(struct db_conn *txn, void *arg)
 
     for (size_t i = 0; i < all->count && rc == 0; i++) {
         const struct observation *o = &all->list[i];
-        rc = volume_observed(all->call->api, txn, all->agent, o->fs_id, o->generation, o->state,
-                             o->message, now);
+        rc = volume_observed(txn, all->agent, o->fs_id, o->generation, o->state, o->message, now);
         if (rc == 0 && strcmp(o->state, "deleted") == 0) {
             rc = db_tombstone_delete(txn, all->agent, o->fs_id);
         }
         rc = rc == -ENOENT ? 0 : rc; /* gone already: the agent says so for the second time */
     }
     return rc;
+}
+
+/* The metrics of the volumes that went. After the commit and before the answer: if the program
+ * stops in between, the agent says so again. */
+static void forget_metrics(const struct observed *all)
+{
+    struct api *api = all->call->api;
+    struct db_conn *reader = db_read_begin(api->db);
+
+    for (size_t i = 0; i < all->count; i++) {
+        const struct observation *o = &all->list[i];
+        struct db_resource row = {0};
+        if (strcmp(o->state, "deleted") == 0 &&
+            db_resource_get_fs(reader, o->fs_id, &row) == -ENOENT) {
+            metrics_db_forget(api->metrics, o->fs_id);
+        }
+        db_resource_clear(&row);
+    }
+    db_read_end(reader);
 }
 
 static void observed_done(void *arg, int result)
@@ -295,6 +313,7 @@ static void observed_done(void *arg, int result)
     if (result != 0) {
         fail_store(all->call, result);
     } else {
+        forget_metrics(all);
         arm_reply(all->call, 200, json_object());
     }
 }

@@ -371,7 +371,7 @@ static int delete_tree(const struct db_resource *r, void *arg)
         return t->rc;
     }
     if (!type->served) {
-        t->rc = resource_remove(api, t->txn, r);
+        t->rc = resource_remove(t->txn, r);
     } else if (strcmp(resource_state(r), "Deleting") != 0) {
         struct db_resource copy;
         char operation[UUID_TEXT_MAX];
@@ -502,7 +502,7 @@ void group_delete(struct arm_call *call)
 }
 
 /* Takes away the ancestors that have no children left. */
-static int sweep_up(struct api *api, struct db_conn *txn, int64_t rid)
+static int sweep_up(struct db_conn *txn, int64_t rid)
 {
     int rc = 0;
 
@@ -511,14 +511,14 @@ static int sweep_up(struct api *api, struct db_conn *txn, int64_t rid)
         rc = db_resource_get_rid(txn, rid, &r);
         if (rc == 0) {
             rid = r.parent;
-            rc = resource_remove(api, txn, &r);
+            rc = resource_remove(txn, &r);
         }
         db_resource_clear(&r);
     }
     return rc;
 }
 
-int group_sweep(struct api *api, struct db_conn *txn, const struct db_resource *gone, int64_t now)
+int group_sweep(struct db_conn *txn, const struct db_resource *gone, int64_t now)
 {
     struct db_group group = {0};
     bool empty = false;
@@ -529,7 +529,7 @@ int group_sweep(struct api *api, struct db_conn *txn, const struct db_resource *
     }
     char *operation = deletion_of(&group);
     if (operation[0] != '\0') {
-        rc = sweep_up(api, txn, gone->parent);
+        rc = sweep_up(txn, gone->parent);
         if (rc == 0) {
             rc = is_empty(txn, gone->subscription, gone->group, &empty);
         }

@@ -124,8 +124,9 @@ int resource_advance(struct api *api, struct db_conn *txn, struct db_resource *r
 /* Asks a served resource's agent to delete it. */
 int resource_start_delete(struct api *api, struct db_conn *txn, struct db_resource *r, int64_t now,
                           struct agent_set *wake, char operation[static UUID_TEXT_MAX]);
-/* Takes a resource out of the store, with what belongs to it (addresses, metrics). */
-int resource_remove(struct api *api, struct db_conn *txn, const struct db_resource *r);
+/* Takes a resource out of the store, with its addresses. A volume's metrics are a store of their
+ * own, so the caller forgets them (metrics_db_forget) once the transaction is committed. */
+int resource_remove(struct db_conn *txn, const struct db_resource *r);
 
 /* Fails with ResourceGroupNotFound or ResourceGroupBeingDeleted; `writing` also for the latter.
  * 0 or -errno with `error` set. */
@@ -136,7 +137,7 @@ int group_make(struct db_conn *txn, const char *subscription, const char *name,
                const char *location, struct arm_error *error);
 /* In a transaction, after a resource of the group went away: continues a deletion of the group that
  * waits for it (parents first lose their children, then go, then the group). */
-int group_sweep(struct api *api, struct db_conn *txn, const struct db_resource *gone, int64_t now);
+int group_sweep(struct db_conn *txn, const struct db_resource *gone, int64_t now);
 /* In a transaction: a deletion of the group failed; the group can be used again. */
 int group_undelete(struct db_conn *txn, const char *subscription, const char *group,
                    const char *operation);

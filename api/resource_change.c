@@ -63,7 +63,7 @@ int resource_start_delete(struct api *api, struct db_conn *txn, struct db_resour
                : resource_advance(api, txn, r, DB_VERB_DELETING, "DELETE", now, wake, operation);
 }
 
-int resource_remove(struct api *api, struct db_conn *txn, const struct db_resource *r)
+int resource_remove(struct db_conn *txn, const struct db_resource *r)
 {
     int rc = 0;
 
@@ -72,11 +72,5 @@ int resource_remove(struct api *api, struct db_conn *txn, const struct db_resour
         rc = placement_release(txn, r, subnet);
         free(subnet);
     }
-    if (rc == 0) {
-        rc = db_resource_delete(txn, r->rid);
-    }
-    if (rc == 0 && r->fs_id != NULL) {
-        metrics_db_forget(api->metrics, r->fs_id);
-    }
-    return rc;
+    return rc == 0 ? db_resource_delete(txn, r->rid) : rc;
 }

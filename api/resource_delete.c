@@ -84,9 +84,9 @@ static int remove_now(struct db_conn *txn, struct removal *d)
         }
     }
     if (rc == 0) {
-        rc = resource_remove(api, txn, r);
+        rc = resource_remove(txn, r);
     }
-    return rc == 0 ? group_sweep(api, txn, r, d->now) : rc;
+    return rc == 0 ? group_sweep(txn, r, d->now) : rc;
 }
 
 static int removal_run(struct db_conn *txn, void *arg)
@@ -126,6 +126,9 @@ static void removal_done(void *arg, int result)
         arm_reply(call, 204, NULL);
     } else {
         agent_set_wake(call->api, &d->wake);
+        if (d->force && d->row.fs_id != NULL) {
+            metrics_db_forget(call->api->metrics, d->row.fs_id);
+        }
         char *collection = operation_collection(d->row.subscription, d->row.location);
         operation_set_headers(call, collection, d->operation,
                               OPERATION_ASYNC | OPERATION_LOCATION | OPERATION_RUNNING);

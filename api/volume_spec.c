@@ -131,7 +131,6 @@ json_t *volume_agent_spec(struct db_conn *c, const struct db_resource *volume)
 /* ---- what the agent reports ---- */
 
 struct report {
-    struct api *api;
     struct db_conn *txn;
     struct db_resource row;
     int64_t generation, now;
@@ -199,20 +198,19 @@ static int report_deleted(struct report *o)
     }
     int rc = operation_end_upto(o->txn, r->rid, o->generation, "Succeeded", NULL, o->now);
     if (rc == 0) {
-        rc = resource_remove(o->api, o->txn, r);
+        rc = resource_remove(o->txn, r);
     }
-    return rc == 0 ? group_sweep(o->api, o->txn, r, o->now) : rc;
+    return rc == 0 ? group_sweep(o->txn, r, o->now) : rc;
 }
 
-int volume_observed(struct api *api, struct db_conn *txn, int64_t agent, const char *fs_id,
-                    int64_t generation, const char *state, const char *message, int64_t now_ns)
+int volume_observed(struct db_conn *txn, int64_t agent, const char *fs_id, int64_t generation,
+                    const char *state, const char *message, int64_t now_ns)
 {
     static const struct {
         const char *state;
         int (*run)(struct report *o);
     } reports[] = {{"ready", report_ready}, {"failed", report_failed}, {"deleted", report_deleted}};
-    struct report o = {
-        .api = api, .txn = txn, .generation = generation, .now = now_ns, .message = message};
+    struct report o = {.txn = txn, .generation = generation, .now = now_ns, .message = message};
     int rc = db_resource_get_fs(txn, fs_id, &o.row);
 
     if (rc != 0) {

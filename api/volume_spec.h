@@ -29,8 +29,8 @@ char *volume_subnet_key(const struct db_resource *volume);
 /* In a transaction: an agent reported a generation. `state` is "ready", "deleted" or "failed".
  * Updates the row, ends the operations that it decides, removes a deleted volume with its
  * addresses. */
-int volume_observed(struct api *api, struct db_conn *txn, int64_t agent, const char *fs_id,
-                    int64_t generation, const char *state, const char *message, int64_t now_ns);
+int volume_observed(struct db_conn *txn, int64_t agent, const char *fs_id, int64_t generation,
+                    const char *state, const char *message, int64_t now_ns);
 
 /* In a transaction: what ran past its deadline becomes Failed, with the agent's name and reason. */
 int operations_expire(struct api *api, struct db_conn *txn, int64_t now_ns);

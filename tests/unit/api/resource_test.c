@@ -3,10 +3,13 @@
  * deletions. Values: anf-api.md C and D, the choices table of the design.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/resource.h"
 #include "common/clock.h"
 #include "common/json_util.h"
 #include "tests/unit/api/arm_fixture.h"
@@ -282,6 +285,108 @@ Test(resource, a_group_goes_with_all_that_is_in_it)
 }
 
 /* ---- pools ---- */
+
+/* ---- metrics end with their volume, not before ---- */
+
+static sem_t applied;
+
+static void on_applied(void *arg, int result)
+{
+    (void)arg;
+    cr_assert_eq(result, 0);
+    sem_post(&applied);
+}
+
+/* One operation in the minute before the last; returns once it, and all that was queued before it,
+ * is done. */
+static void record(const char *fs_id)
+{
+    static uint64_t number;
+    struct metric_increment point = {.sum = {[METRIC_SUM_READ_OPS] = 1}};
+
+    snprintf(point.fs_id, sizeof point.fs_id, "%s", fs_id);
+    point.minute = (clock_wall_ns() / (int64_t)(60 * NS_PER_S) - 2) * (int64_t)(60 * NS_PER_S);
+    sem_init(&applied, 0, 0);
+    metrics_db_apply(plane->metrics, "1:test", ++number, &point, 1, on_applied, NULL);
+    while (sem_wait(&applied) != 0)
+        ;
+}
+
+static int add_operations(const struct metric_point *point, void *arg)
+{
+    *(uint64_t *)arg += point->sum[METRIC_SUM_READ_OPS];
+    return 0;
+}
+
+static uint64_t recorded(const char *fs_id)
+{
+    const int64_t minute = (int64_t)(60 * NS_PER_S), now = clock_wall_ns() / minute * minute;
+    uint64_t sum = 0;
+
+    record("ffffffff-ffff-4fff-8fff-ffffffffffff"); /* behind what is queued */
+    cr_assert_eq(metrics_db_read(plane->metrics, fs_id, now - 10 * minute, now, minute, now,
+                                 add_operations, &sum),
+                 0);
+    return sum;
+}
+
+/* A volume with one operation on record; its fileSystemId. */
+static const char *make_busy_volume(void)
+{
+    static char fs_id[UUID_TEXT_MAX];
+
+    make_volume(VOLUME, "vol", "");
+    cr_assert_eq(arm_get(VOLUME), 200);
+    snprintf(fs_id, sizeof fs_id, "%s", answer_text("properties.fileSystemId"));
+    record(fs_id);
+    cr_assert_eq(recorded(fs_id), 1);
+    return fs_id;
+}
+
+static int remove_and_fail(struct db_conn *txn, void *arg)
+{
+    struct db_resource r = {0};
+
+    (void)arg;
+    cr_assert_eq(db_resource_get(txn, VOLUME, &r), 0);
+    cr_assert_eq(resource_remove(txn, &r), 0);
+    db_resource_clear(&r);
+    return -ENOSPC;
+}
+
+/* "The disk is full; nothing was changed": that must hold of the metrics too. */
+Test(resource, a_removal_that_is_undone_keeps_the_metrics)
+{
+    const char *fs_id = make_busy_volume();
+
+    cr_assert_eq(
+        db_submit_wait(plane->db, &(struct db_request){.name = "test", .run = remove_and_fail}),
+        -ENOSPC);
+    cr_assert_eq(arm_get(VOLUME), 200);
+    cr_expect_eq(recorded(fs_id), 1);
+}
+
+Test(resource, a_deletion_takes_the_metrics)
+{
+    const char *fs_id = make_busy_volume();
+
+    cr_assert_eq(arm_delete(VOLUME), 202);
+    cr_expect_eq(recorded(fs_id), 1, "not before its agent has deleted it");
+    agent_report(fs_id, 1, "deleted");
+    cr_expect_eq(recorded(fs_id), 1, "and not for a report of what it is not");
+    agent_apply("ready");
+    cr_assert_eq(arm_get(VOLUME), 404);
+    cr_expect_eq(recorded(fs_id), 0);
+}
+
+Test(resource, a_forced_deletion_takes_the_metrics)
+{
+    const char *fs_id = make_busy_volume();
+
+    cr_assert_eq(arm_delete(VOLUME "?forceDelete=true"), 202);
+    cr_assert_eq(arm_get(VOLUME), 404);
+    cr_expect_eq(recorded(fs_id), 0);
+}
 
 Test(resource, conversion_to_manual_keeps_each_volumes_throughput)
 {
