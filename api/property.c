@@ -124,8 +124,8 @@ bool property_same(const json_t *a, const json_t *b, bool nocase)
     return !json_is_object(a) || members_same(a, b, nocase);
 }
 
-/* null, "", {}, [] and objects of such: says nothing. */
-static bool is_nothing(const json_t *value)
+/* null, "", {}, [] and objects of such. */
+static bool is_empty(const json_t *value)
 {
     const char *name;
     json_t *member, *object = (json_t *)(uintptr_t)value;
@@ -144,11 +144,22 @@ static bool is_nothing(const json_t *value)
     }
     json_object_foreach(object, name, member)
     {
-        if (!is_nothing(member)) {
+        if (!is_empty(member)) {
             return false;
         }
     }
     return true;
+}
+
+/* Whether a value asks for nothing: null, or an empty one of the property's own type. */
+static bool says_nothing(const struct property *p, const json_t *value)
+{
+    bool fits = p->kind == PROPERTY_TEXT     ? json_is_string(value)
+                : p->kind == PROPERTY_LIST   ? json_is_array(value)
+                : p->kind == PROPERTY_OBJECT ? json_is_object(value)
+                                             : false;
+
+    return json_is_null(value) || (fits && is_empty(value));
 }
 
 /* JSON of a table, or NULL. New reference. */
@@ -399,7 +410,7 @@ static bool read_value(const struct property *p, const char *path, json_t **valu
     }
     if (p->refused != NULL) {
         json_t *only = default_of(p), *also = json_of(p->accepts);
-        bool harmless = is_nothing(*value) || property_same(*value, only, true) ||
+        bool harmless = says_nothing(p, *value) || property_same(*value, only, true) ||
                         property_same(*value, also, true);
         if (harmless) {
             json_decref(*value);

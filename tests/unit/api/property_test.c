@@ -55,6 +55,9 @@ static const struct property inner[] = {
      .refused = "magic",
      .accepts = "\"None\""},
     {.name = "spells", .kind = PROPERTY_OBJECT, .refused = "magic"},
+    {.name = "charm", .kind = PROPERTY_BOOL, .refused = "magic", .accepts = "false"},
+    {.name = "runes", .kind = PROPERTY_LIST, .refused = "magic"},
+    {.name = "mana", .kind = PROPERTY_INTEGER, .refused = "magic"},
     {.name = "state", .kind = PROPERTY_TEXT, .flags = PROPERTY_READ_ONLY},
     {.name = "targets", .kind = PROPERTY_ANY, .flags = PROPERTY_READ_ONLY},
     {0}};
@@ -219,6 +222,25 @@ Test(property, takes_what_asks_for_nothing_of_a_refused_feature)
     json_t *out = read("{'properties':{'spells':{'a':{'b':null},'c':[]}}}", NEW);
     cr_expect_not_null(out, "%s", error.message);
     json_decref(out);
+}
+
+/* An empty value of another type is not nothing: it is what no client means. */
+Test(property, refuses_what_is_empty_but_of_another_type)
+{
+    static const char *const bodies[] = {
+        "{'properties':{'magic':{}}}",  "{'properties':{'magic':[]}}",
+        "{'properties':{'spells':''}}", "{'properties':{'spells':[]}}",
+        "{'properties':{'charm':''}}",  "{'properties':{'charm':{}}}",
+        "{'properties':{'runes':''}}",  "{'properties':{'runes':{}}}",
+        "{'properties':{'mana':''}}",   "{'properties':{'mana':[]}}"};
+
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        json_t *out = read(bodies[i], NEW);
+        cr_expect_null(out, "%s was accepted", bodies[i]);
+        cr_expect_str_eq(error.code == NULL ? "" : error.code, "FeatureNotSupported", "%s",
+                         bodies[i]);
+        json_decref(out);
+    }
 }
 
 Test(property, names_the_first_version_of_a_newer_one)
